@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -227,3 +229,24 @@ def test_manhattan_distances_do_not_depend_on_threads():
     expected = torch.cdist(torch.from_numpy(X), torch.from_numpy(Y), p=1)
     assert_same(torch.from_numpy(by_rows(loop, X, Y, n_threads=1)), expected)
     assert np.array_equal(by_rows(loop, X, Y, n_threads=5), by_rows(loop, X, Y, n_threads=1))
+
+
+NO_PLACE_FOR_MACHINE_CODE = """
+from numba.core import caching
+
+caching.CacheImpl._locator_classes = []  # what numba finds in a read-only installation without a home
+import numpy as np
+from krepes.kernels import Laplacian
+from krepes.kernels.loops import manhattan
+
+assert Laplacian(1.0, norm=1)(np.eye(300)).shape == (300, 300)
+assert manhattan.signatures
+"""
+
+
+def test_compiled_loops_need_no_folder_to_write_to():
+    """R13."""
+    pytest.importorskip("numba", reason='needs pip install "krepes[fast]"')
+    program = [sys.executable, "-c", NO_PLACE_FOR_MACHINE_CODE]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 
 import numpy as np
@@ -507,3 +508,18 @@ def test_every_component_has_a_attributes(cls):
     for name, value in made.get_params(deep=False).items():
         assert name in hints, name
         StateReader().read(value, hints[name], name)
+
+
+def test_a_file_that_is_cut_short_while_it_is_read_is_refused(saved, tmp_path, monkeypatch):
+    """R17: a mapped file ended the process."""
+    path = tmp_path / "model.krepes"
+    path.write_bytes(saved.read_bytes())
+    whole = model_file._header
+
+    def cut_short(description, file):
+        os.truncate(path, path.stat().st_size // 2)
+        return whole(description, file)
+
+    monkeypatch.setattr(model_file, "_header", cut_short)
+    with refuses(ValueError, "model.krepes", "cut short"):
+        load(path)

@@ -201,7 +201,7 @@ def test_a_full_disk_is_named(here, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("krepes.base.model_file.save_file", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with refuses(OSError, "m.krepes", "disk", "full"):
         model.save("m.krepes")
     assert sorted(p.name for p in here.iterdir()) == ["x.npy"]

@@ -80,6 +80,7 @@ def atomic_path(
             os.replace(temporary, target)
         else:
             _move_new(temporary, target)
+        _sync_folder(target.parent)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise OSError(
@@ -90,6 +91,16 @@ def atomic_path(
         raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in a folder outlast a loss of power, where the system can."""
+    if hasattr(os, "O_DIRECTORY"):
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
 
 
 def remove_abandoned(target: Path) -> None:

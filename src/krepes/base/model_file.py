@@ -11,17 +11,16 @@ A model file holds its landmarks: real rows of the training data.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
 from krepes._version import __version__
@@ -40,11 +39,8 @@ def write(path: str | os.PathLike[str], kind: str, state: dict[str, Any], overwr
     header = {"format": FORMAT, "version": __version__, "class": kind, "state": pack(state, "", tensors)}
     header["checksum"] = _checksum(header, tensors)
     with atomic_path(path, overwrite, private=True) as temporary:
-        try:
-            save_file(tensors, temporary, metadata={KEY: json.dumps(header, allow_nan=False)})
-        except SafetensorError as error:  # it hides the number that tells a full disk
-            full = errno.ENOSPC if "code: 28" in str(error) else errno.EIO
-            raise OSError(full, f"{path} could not be written: {error}") from error
+        # one block of bytes, so that a full disk is an error of the operating system and not of safetensors
+        temporary.write_bytes(save(tensors, metadata={KEY: json.dumps(header, allow_nan=False)}))
 
 
 def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -63,8 +59,8 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[dict[st
 
 def kind_of(path: str | os.PathLike[str]) -> str:
     """The class of what a file holds, from its header alone."""
-    with _opened(Path(path)) as file:
-        return str(_header(file, Path(path)).get("class"))
+    with _opened(Path(path)) as (header, _):
+        return str(header.get("class"))
 
 
 def sizes(path: str | os.PathLike[str]) -> dict[str, int]:
@@ -74,10 +70,10 @@ def sizes(path: str | os.PathLike[str]) -> dict[str, int]:
 
 
 def _open(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    with _opened(path) as file:
-        header = _header(file, path)
-        # Copies, because products of tensors that are not aligned in memory, as in a file, have other last bits.
-        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+    with _opened(path) as (header, content):
+        # safetensors checks every offset against the number of bytes before it allocates. Copies, because products of
+        # tensors that are not aligned in memory have other last bits.
+        tensors = {name: tensor.clone() for name, tensor in load(content()).items()}
     _check_bytes(path, header, tensors)
     return header, tensors
 
@@ -94,33 +90,38 @@ def _check_bytes(path: Path, header: dict[str, Any], tensors: dict[str, Tensor])
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[safe_open]:
-    """A safetensors file; whatever is wrong with it is an error that names it."""
+def _opened(path: Path) -> Iterator[tuple[dict[str, Any], Callable[[], bytes]]]:
+    """The header of a file and what reads all of its bytes; whatever is wrong with it is an error that names it.
+
+    The file is read, not mapped: a mapped file that another process cuts short ends this process.
+    """
     if not path.exists():
         raise FileNotFoundError(f"There is no file {path}.")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, not a model file.")
-    with open(path, "rb") as stream:
-        size = int.from_bytes(stream.read(8), "little")
-    if size > min(HEADER_BYTES, path.stat().st_size):
-        raise ValueError(
-            f"{path} is not a krepes model, or it was cut short: it ends before its header does. If it holds data, "
-            "give the model before them; else save or copy it again."
-        )
     try:
-        # safetensors checks the header's length and every offset against the file's size before it allocates.
-        with safe_open(path, framework="pt") as file:
-            yield file
+        with open(path, "rb") as stream:
+            start = stream.read(8)
+            size = int.from_bytes(start, "little")
+            if size > min(HEADER_BYTES, path.stat().st_size):
+                raise ValueError(
+                    f"{path} is not a krepes model, or it was cut short: it ends before its header does. If it holds "
+                    "data, give the model before them; else save or copy it again."
+                )
+            start += stream.read(size)
+            header = _header(json.loads(start[8:]), path)
+            yield header, lambda: start + stream.read()
     except (SafetensorError, OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(
             f"{path} is not a krepes model, or it was cut short ({error}). Save or copy it again."
         ) from error
 
 
-def _header(file: safe_open, path: Path) -> dict[str, Any]:
-    metadata = file.metadata() or {}
-    if KEY not in metadata:
-        raise ValueError(f"{path} is a safetensors file, but not a krepes model.")
+def _header(description: object, path: Path) -> dict[str, Any]:
+    """krepes's own header in the header of a safetensors file."""
+    metadata = description.get("__metadata__") if isinstance(description, dict) else None
+    if not isinstance(metadata, dict) or not isinstance(metadata.get(KEY), str):
+        raise ValueError(f"{path} is not a krepes model, though it may be a safetensors file.")
     try:
         header = json.loads(metadata[KEY])
     except ValueError as error:

@@ -8,13 +8,26 @@ largest of its row that digits would be lost, the pair is reported as lost, and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import numpy as np
 from numba import njit
 
 SMALLEST, LARGEST = 1e-250, 1e250
+IN_ANY_ORDER = {"reassoc", "contract", "nsz"}
 
 
-@njit(nogil=True, fastmath={"reassoc", "contract", "nsz"}, cache=True)
+def compiled(loop: Callable[..., Any], **options: Any) -> Any:
+    """A loop that holds no lock; its machine code is kept on disk if some folder can be written."""
+    try:
+        return njit(loop, nogil=True, cache=True, **options)
+    except RuntimeError:  # a read-only installation and no home
+        return njit(loop, nogil=True, **options)
+
+
+@partial(compiled, fastmath=IN_ANY_ORDER)
 def manhattan(X: np.ndarray, Y: np.ndarray, out: np.ndarray) -> None:  # (n, d), (m, d), (n, m)
     for i in range(X.shape[0]):
         for j in range(Y.shape[0]):
@@ -24,7 +37,7 @@ def manhattan(X: np.ndarray, Y: np.ndarray, out: np.ndarray) -> None:  # (n, d),
             out[i, j] = total
 
 
-@njit(nogil=True, fastmath={"reassoc", "contract", "nsz"}, cache=True)
+@partial(compiled, fastmath=IN_ANY_ORDER)
 def chi_squared(X: np.ndarray, Y: np.ndarray, out: np.ndarray) -> None:  # (n, d), (m, d), (n, m)
     tiny = np.finfo(X.dtype).tiny
     for i in range(X.shape[0]):
@@ -36,7 +49,7 @@ def chi_squared(X: np.ndarray, Y: np.ndarray, out: np.ndarray) -> None:  # (n, d
             out[i, j] = total
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def alignment_sums(
     k: np.ndarray,  # shape: (t, all points)
     edges: np.ndarray,  # shape: (m + 1,)
@@ -75,7 +88,7 @@ def alignment_sums(
     return logs, lost
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def shortest_alignments(
     cost: np.ndarray,  # shape: (t, all points)
     edges: np.ndarray,  # shape: (m + 1,)
