@@ -19,6 +19,7 @@ from krepes.kernels import (
     WeisfeilerLehman,
 )
 from krepes.machines import GaussianProcessRegressor, KernelRidgeClassifier
+from krepes.networks import MLP
 from refusals import refuses
 
 WORDS = ["banana", "ananas", "bandana", "canal"] * 5
@@ -179,3 +180,23 @@ def test_words_without_a_kernel_on_objects_get_a_hint():
 def test_a_gaussian_process_wants_one_kernel_on_objects():
     with refuses(ValueError, "2 kernels"):
         GaussianProcessRegressor(kernel=[Spectrum(1), Spectrum(2)]).fit(WORDS, np.arange(20.0))
+
+
+@pytest.mark.parametrize("kernel", [NGrams(lengths=(1, 10**9)), Subsequence(10**8), Spectrum(10**9)], ids=str)
+def test_lengths_beyond_every_string_end_at_once(kernel):
+    """R16: a file that names such a length was never loaded to its end."""
+    K = kernel(["aab", "aaa", "a"])
+    assert K.shape == (3, 3)
+    assert np.isfinite(K.numpy()).all()
+
+
+@pytest.mark.parametrize("alphabet", ["a", "ab", "ACGT"])
+def test_mismatches_in_strings_of_absurd_length_are_refused(alphabet):
+    with refuses(ValueError, "length=100000000"):
+        Mismatch(10**8, alphabet=alphabet)(["aab"])
+
+
+def test_networks_that_fill_the_memory_are_refused():
+    """R16."""
+    with refuses(ValueError, "40,001,200,000"):
+        MLP(widths=(200_000, 200_000)).build((4,))

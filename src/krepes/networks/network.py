@@ -39,6 +39,8 @@ from krepes.base.components import Component
 from krepes.base.validation import check_choice, check_count
 from krepes.networks.weights import file_digest, load_weights
 
+MOST_PARAMETERS = 10**9
+
 
 class Network(Component, ABC):
     """An architecture. Subclasses write `architecture` and, if need be, `initialize`.
@@ -72,6 +74,10 @@ class Network(Component, ABC):
         shape = checked_shape(input_shape)
         with torch.device("meta"):  # because torch would draw start values from the global random state
             module = self.architecture(shape)
+        if n_parameters(module) > MOST_PARAMETERS:
+            raise ValueError(
+                f"{self!r:.80} has {n_parameters(module):,} parameters: expected {MOST_PARAMETERS:,} or less."
+            )
         module = module.to(torch.float32).to_empty(device="cpu")
         set_constants(module)
         if self.weights is None:

@@ -72,7 +72,7 @@ class Mismatch(InnerProductKernel):
             raise ValueError(
                 f"alphabet={self.alphabet!r:.60}: expected characters such as 'ACGT', or kernel.fitted(X) first."
             )
-        if len(set(self.alphabet)) ** int(self.length) >= 2**63:
+        if self.length * math.log2(max(2, len(set(self.alphabet)))) >= 63:
             raise ValueError(
                 f"length={self.length}: too long for {len(set(self.alphabet))} characters. Give a shorter one."
             )

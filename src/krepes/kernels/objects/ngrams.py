@@ -101,7 +101,7 @@ class NGrams(CountKernel):
         shortest, longest = self.lengths
         return [
             joint.join(units[i : i + length])
-            for length in range(shortest, longest + 1)
+            for length in range(shortest, min(longest, len(units)) + 1)
             for i in range(len(units) - length + 1)
         ]
 

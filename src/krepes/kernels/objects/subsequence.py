@@ -15,6 +15,7 @@ by character, in O(|x| A^(length - 1)); a block is then a matrix product, about 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -67,7 +68,7 @@ class Subsequence(InnerProductKernel):
         self, descriptions: Sequence[np.ndarray]
     ) -> Callable[[Sequence[np.ndarray]], np.ndarray]:
         alphabet = np.unique(np.concatenate([np.zeros(0, dtype=np.int32), *descriptions]))
-        if len(alphabet) ** int(self.length) <= MOST_WEIGHTS:
+        if self.length * math.log(max(1, len(alphabet))) <= math.log(MOST_WEIGHTS):
             weights = self._weights(descriptions, alphabet).T.copy()
             return lambda some: self._weights(some, alphabet) @ weights
         landmarks = _padded(descriptions, -2)
@@ -82,6 +83,8 @@ class Subsequence(InnerProductKernel):
         decay, p = float(self.decay), int(self.length)
         n, width = y.shape
         K = np.zeros(n)
+        if p > min(x.shape[1], width):
+            return K
         before = [np.ones((n, width)), *np.zeros((p - 1, n, width))]  # K'_q(x, y_1 ... y_{j-1}) at column j
         for i in range(x.shape[1]):
             same = x[:, i, None] == y
@@ -96,6 +99,8 @@ class Subsequence(InnerProductKernel):
         """c_u(x) for all u of the characters of an alphabet, (n, A^length)."""
         decay, p, n, A = float(self.decay), int(self.length), len(strings), len(alphabet)
         x = _padded(strings, -1)
+        if p > x.shape[1]:
+            return np.zeros((n, A**p))
         place = np.searchsorted(alphabet, x).clip(max=max(A - 1, 0))
         known = alphabet[place] == x if A else np.zeros(x.shape, dtype=bool)
         c = [np.ones((n, 1)), *(np.zeros((n, A**q, A)) for q in range(p))]  # by the last character
