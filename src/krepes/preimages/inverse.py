@@ -160,8 +160,7 @@ def _few_columns(X: Tensor) -> Tensor:
     return X @ torch.randn(d, PROJECTED, generator=generator, dtype=X.dtype).to(X.device) / PROJECTED**0.5
 
 
-@dataclass(frozen=True)
-class ErrorEstimate:
+class ErrorEstimate(NamedTuple):
     """How far decoded rows are from the true ones, relative to the spread of the data: 0 is exact, 1 the mean's error.
 
     Attributes

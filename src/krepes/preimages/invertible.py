@@ -111,7 +111,8 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
         self._check_decodes()
         self.check_input(X)
         parts, errors = zip(*self.iter_reconstruct(X))
-        return self._with_error(concat_rows(parts), _joined(errors), return_error)
+        error = ErrorEstimate(*map(np.concatenate, zip(*errors)))
+        return self._with_error(concat_rows(parts), error, return_error)
 
     def iter_reconstruct(
         self, X: Any, batch_rows: int | None = None
@@ -230,8 +231,3 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
 
 def _flat(rows: Tensor) -> Tensor:
     return rows.double().flatten(1).cpu()
-
-
-def _joined(errors: tuple[ErrorEstimate, ...]) -> ErrorEstimate:
-    names = ("expected", "upper", "trusted", "actual")
-    return ErrorEstimate(*(np.concatenate([getattr(error, name) for error in errors]) for name in names))

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 from torch import nn
 
-from krepes.alignment.layers.recording import NetworkRows, layer_names, recorded_layers, takes_tokens
+from krepes.alignment.layers.recording import NetworkRows, iter_layers, layer_names, takes_tokens
 from krepes.base.blocks import row_blocks
 from krepes.base.validation import as_flat_matrix, check_same_rows, check_squares
 
@@ -156,8 +156,9 @@ class LayerOutputs:
             return
         for block, X in self.rows.chosen(rows, self.batch_rows):
             X = X if X.is_floating_point() or takes_tokens(self.module, X) else X.float() / self.divisor
-            for _, outputs in recorded_layers(self.module, X, layers, len(X), self.pool, rows[block]):
-                yield block, outputs
+            size, pool = len(X), self.pool
+            for _, found in iter_layers(self.module, X, layers, batch_rows=size, pool=pool, rows=rows[block]):
+                yield block, found
 
 
 class Pool(NamedTuple):

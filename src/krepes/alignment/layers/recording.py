@@ -118,6 +118,7 @@ def iter_layers(
     *,
     batch_rows: int = 256,
     pool: bool = True,
+    rows: np.ndarray | None = None,
 ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
     """Yield (index of the first row, {layer: outputs (b, d)}) for batch after batch.
 
@@ -132,19 +133,9 @@ def iter_layers(
     batch_rows : int, default=256
     pool : bool, default=True
         Average outputs (b, c, h, w) over their positions; False keeps all numbers.
+    rows : integers of shape (n,), optional
+        What errors call the rows; by default 0, 1, ...
     """
-    return recorded_layers(module, X, layers, batch_rows, pool)
-
-
-def recorded_layers(
-    module: nn.Module,
-    X: Any,
-    layers: Iterable[str] | None,
-    batch_rows: int,
-    pool: bool,
-    indices: np.ndarray | None = None,
-) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-    """What `iter_layers` yields. Errors name rows by these indices, by default 0, 1, ..."""
     _check_module(module)
     check_count("batch_rows", batch_rows)
     names = layer_names(module) if layers is None else list(layers)
@@ -156,8 +147,8 @@ def recorded_layers(
             f"{', '.join(layer_names(module)[:30])}."
         )
     place, first = next(module.parameters(), torch.empty(0)), 0
-    rows = X if isinstance(X, NetworkRows) else NetworkRows(X)
-    for batch in rows.batches(batch_rows):
+    given = X if isinstance(X, NetworkRows) else NetworkRows(X)
+    for batch in given.batches(batch_rows):
         dtype = batch.dtype if takes_tokens(module, batch) else place.dtype
         asked = {name: parts[name] for name in names}
         with _recorded(asked) as outputs, _evaluating(module), torch.no_grad():
@@ -168,7 +159,7 @@ def recorded_layers(
                 f"The layers {', '.join(missing)} gave no tensor in a pass; leave them out of layers=."
             )
         last = first + len(batch)
-        numbers = np.arange(first, last) if indices is None else indices[first:last]
+        numbers = np.arange(first, last) if rows is None else rows[first:last]
         yield first, {name: _rows(outputs[name], numbers, name, pool) for name in names}
         first = last
 
