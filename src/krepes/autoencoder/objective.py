@@ -147,7 +147,7 @@ def kernel_pull(kernel: Kernel, X: Tensor, Y: Tensor, G: Tensor) -> Pulls:
     (tensor([[30., 40.]]), tensor([[10., 20.]]))
     """
     if isinstance(kernel, Scaled):
-        return kernel_pull(kernel._inner(), X, Y, kernel._factor() * G)
+        return kernel_pull(kernel.kernels()[0], X, Y, kernel._factor() * G)
     if isinstance(kernel, Pair):
         left, right = kernel.kernels()
         first, second = (G * right(X, Y), G * left(X, Y)) if isinstance(kernel, Product) else (G, G)

@@ -188,42 +188,27 @@ class ColumnKernel(Kernel):
         return ColumnKernel(parts, self.combine, self.weights, places)
 
     def _parts(self) -> list[Part]:
-        if isinstance(self.parts, Mapping):
-            return [
-                (
-                    str(key),
-                    as_kernel(kernel),
-                    re.split(r"\s*,\s*", key.strip()) if isinstance(key, str) else key,
-                )
-                for key, kernel in self.parts.items()
-            ]
-        given = [] if self.parts is None else self.parts
-        if not isinstance(given, list | tuple) or not all(
-            isinstance(part, list | tuple) and len(part) == 3 for part in given
-        ):
-            raise ValueError(f"parts={given!r:.80}: {EXPECTED}")
-        return [(str(name), as_kernel(kernel), columns) for name, kernel, columns in given]
+        given: Any = self.parts or []
+        if isinstance(given, Mapping):
+            given = [(key, kernel, _split(key)) for key, kernel in given.items()]
+        try:
+            return [(str(name), as_kernel(kernel), columns) for name, kernel, columns in given]
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"parts={given!r:.80}: {EXPECTED} {error}") from error
 
     def _checked(self) -> list[Part]:
         parts = self._parts()
         if not parts:
             raise ValueError(f"ColumnKernel has no parts: {EXPECTED}")
-        names = [name for name, _, _ in parts]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(
-                f"Several parts are named {', '.join(map(repr, twice))}: give each its own name."
-            )
+        _refuse_twice([name for name, _, _ in parts], "ColumnKernel has parts that are named")
         check_choice("combine", self.combine, ("sum", "product"))
-        if self.weights is not None:
-            if self.combine == "product":
-                raise ValueError("weights= are for sums: in a product they would only scale the whole.")
-            if np.shape(self.weights) != (len(parts),) or not all(
-                is_number(w, above=0) for w in self.weights
-            ):
-                raise ValueError(
-                    f"weights={self.weights!r}: expected {len(parts)} positive numbers, one for each part."
-                )
+        if self.weights is None:
+            return parts
+        if self.combine == "product":
+            raise ValueError("weights= are for sums: in a product they would only scale the whole.")
+        n = len(parts)
+        if np.shape(self.weights) != (n,) or not all(is_number(w, above=0) for w in self.weights):
+            raise ValueError(f"weights={self.weights!r}: expected {n} positive numbers, one for each part.")
         return parts
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -243,12 +228,11 @@ class ColumnKernel(Kernel):
         for key in sorted(params, key=lambda key: "__" in key):
             name, _, nested = key.partition("__")
             if name not in kernels:
-                raise ValueError(
-                    f"ColumnKernel has no parameter or part {name!r}: it has {', '.join(kernels)}."
-                )
-            kernels[name] = (
-                clone(kernels[name]).set_params(**{nested: params[key]}) if nested else as_kernel(params[key])
-            )
+                raise ValueError(f"ColumnKernel has no part {name!r}: it has {', '.join(kernels)}.")
+            if nested:
+                kernels[name] = clone(kernels[name]).set_params(**{nested: params[key]})
+            else:
+                kernels[name] = as_kernel(params[key])
         if params:
             self.parts = self._with(list(kernels.values()), None).parts
         return self
@@ -272,10 +256,15 @@ def _listed(columns: Columns) -> list[Any]:
     return listed
 
 
-def _refuse_twice(columns: Sequence[Any]) -> None:
-    twice = sorted({str(column) for column in columns if list(columns).count(column) > 1})
+def _refuse_twice(names: list[Any], who: str = "A part of a ColumnKernel names") -> None:
+    twice = sorted({str(name) for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"A part of a ColumnKernel names {', '.join(map(repr, twice))} twice.")
+        raise ValueError(f"{who} {', '.join(map(repr, twice))} twice.")
+
+
+def _split(key: Any) -> Columns:
+    """The columns that a key of a dictionary names."""
+    return re.split(r"\s*,\s*", key.strip()) if isinstance(key, str) else key
 
 
 def _named(columns: Columns, names: Sequence[str]) -> list[str]:

@@ -232,14 +232,9 @@ def _minima(X: SparseRows, right: SparseRows, per_column: np.ndarray, m: int) ->
 
 
 def _parts(costs: np.ndarray, most: int) -> list[slice]:
-    """Rows in parts that cost at most so much together, or are one row."""
-    parts, start, total = [], 0, 0
-    for i, cost in enumerate(costs.tolist()):
-        if i > start and total + cost > most:
-            parts.append(slice(start, i))
-            start, total = i, 0
-        total += cost
-    return [*parts, slice(start, len(costs))]
+    """Rows in parts that cost about `most` together, or are one row."""
+    starts = np.flatnonzero(np.diff(np.cumsum(costs) // most, prepend=-1))
+    return [slice(a, b) for a, b in zip(starts, [*starts[1:], len(costs)])]
 
 
 def _absolute_sums(X: SparseRows) -> Tensor:

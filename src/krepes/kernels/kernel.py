@@ -356,36 +356,33 @@ class Scaled(Combined):
         self.factor = factor
 
     def kernels(self) -> tuple[Kernel]:
-        return (self._inner(),)
+        if self.kernel is None:
+            raise ValueError("Scaled needs a kernel: write 2.0 * kernel.")
+        return (self.kernel,)
 
     def of(self, kernels: Sequence[Kernel]) -> Kernel:
         return Scaled(kernels[0], self.factor)
 
     def against(self, Y: Any) -> KernelColumns:
-        block, factor = self._inner().against(Y), self._factor()
+        block, factor = self.kernels()[0].against(Y), self._factor()
         return lambda X: block(X).mul_(factor)
 
     def diag(self, X: Any) -> Tensor:
-        return self._inner().diag(X) * self._factor()
+        return self.kernels()[0].diag(X) * self._factor()
 
     def slope(self, X: Any, Y: Any) -> Tensor:
-        return self._inner().slope(X, Y) * self._factor()
+        return self.kernels()[0].slope(X, Y) * self._factor()
 
     def gradients(self, X: Tensor, Y: Tensor, A: Tensor) -> Tensor:
-        return self._inner().gradients(X, Y, A) * self._factor()
+        return self.kernels()[0].gradients(X, Y, A) * self._factor()
 
     def product_terms(self) -> ProductTerms | None:
-        terms = self._inner().product_terms()
+        terms = self.kernels()[0].product_terms()
         return None if terms is None else [(weight * self._factor(), kernel) for weight, kernel in terms]
 
     def smoothed(self, noise: Tensor) -> Kernel | None:
-        inner = self._inner().smoothed(noise)
+        inner = self.kernels()[0].smoothed(noise)
         return None if inner is None else inner * self._factor()
-
-    def _inner(self) -> Kernel:
-        if self.kernel is None:
-            raise ValueError("Scaled needs a kernel: write 2.0 * kernel.")
-        return self.kernel
 
     def _factor(self) -> float:
         check_number("factor", self.factor, "a number to multiply the kernel by", above=0)

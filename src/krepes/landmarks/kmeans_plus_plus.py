@@ -28,12 +28,11 @@ from krepes.kernels import Kernel
 from krepes.kernels.distances import products_with, square_norms
 from krepes.kernels.vectors import as_rows
 from krepes.landmarks.landmark_selector import (
+    LARGEST_BLOCK,
     LandmarkSelector,
-    check_block_size,
     draw,
     draw_uniforms,
-    first_block,
-    next_block,
+    n_proposals,
     require_finite,
     take,
 )
@@ -84,11 +83,10 @@ class KMeansPlusPlus(LandmarkSelector):
         self.block_size = block_size
 
     def choose(self, candidates: Any, kernel: Kernel, n_landmarks: int, generator: torch.Generator) -> Tensor:
-        check_block_size(self.block_size)
         space, N = self._space(candidates, kernel), len(candidates)
         chosen = draw(torch.ones(N), 1, generator)
         nearest = space.nearest(chosen)
-        size = first_block(self.block_size, n_landmarks, N)
+        size = n_proposals(self.block_size, min(LARGEST_BLOCK // 2, n_landmarks), N)
         while len(chosen) < n_landmarks and bool((nearest > 0).any()):
             proposed = draw(nearest, size, generator)
             u = draw_uniforms(size, generator)
@@ -96,7 +94,7 @@ class KMeansPlusPlus(LandmarkSelector):
             accepted = accepted[: n_landmarks - len(chosen)]
             chosen = torch.cat([chosen, accepted])
             nearest = torch.minimum(nearest, space.nearest(accepted))
-            size = next_block(self.block_size, len(accepted), N)
+            size = n_proposals(self.block_size, 2 * len(accepted), N)
         return chosen
 
     def _space(self, candidates: Any, kernel: Kernel) -> Space:

@@ -131,11 +131,6 @@ def require_finite(values: Tensor, kernel: Kernel) -> Tensor:
     return values
 
 
-def check_block_size(value: object) -> None:
-    if value is not None:
-        check_count("block_size", value)
-
-
 def _as_candidates(candidates: Any) -> Any:
     if isinstance(candidates, np.ndarray) and candidates.dtype != object:
         candidates = torch.as_tensor(candidates)
@@ -187,18 +182,12 @@ def draw_distinct(weights: Tensor, n: int, generator: torch.Generator) -> Tensor
     return torch.cat([positive[torch.argsort(arrival)], rest])[:n]
 
 
-def first_block(block_size: int | None, n_landmarks: int, n_candidates: int) -> int:
-    """How many proposals to make first: `block_size`, or a rule that keeps a block cheap next to its update."""
-    if block_size is not None:
-        return block_size
-    return max(1, min(LARGEST_BLOCK // 2, n_landmarks, n_candidates // 8))
+def n_proposals(block_size: int | None, wanted: int, n_candidates: int) -> int:
+    """Proposals in the next block: `block_size`, or as many as wanted while a block is cheap beside its update.
 
-
-def next_block(block_size: int | None, n_accepted: int, n_candidates: int) -> int:
-    """How many proposals to make after a block of which `n_accepted` were accepted.
-
-    Twice that number, because then about half of them pass when the weights fall at the same pace.
+    Twice as many as were accepted before are wanted: about half of them pass when the weights fall at the same pace.
     """
-    if block_size is not None:
-        return block_size
-    return max(1, min(LARGEST_BLOCK, 2 * n_accepted, n_candidates // 8))
+    if block_size is None:
+        return max(1, min(LARGEST_BLOCK, wanted, n_candidates // 8))
+    check_count("block_size", block_size)
+    return block_size

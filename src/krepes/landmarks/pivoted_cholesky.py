@@ -23,12 +23,11 @@ from torch import Tensor
 from krepes.base.linalg import RELATIVE_CUT
 from krepes.kernels import Kernel
 from krepes.landmarks.landmark_selector import (
+    LARGEST_BLOCK,
     LandmarkSelector,
-    check_block_size,
     draw,
     draw_uniforms,
-    first_block,
-    next_block,
+    n_proposals,
     require_finite,
     take,
 )
@@ -75,10 +74,9 @@ class PivotedCholesky(LandmarkSelector):
         self.block_size = block_size
 
     def choose(self, candidates: Any, kernel: Kernel, n_landmarks: int, generator: torch.Generator) -> Tensor:
-        check_block_size(self.block_size)
         N = len(candidates)
         factor = PartialCholesky(candidates, kernel, n_landmarks)
-        size = first_block(self.block_size, n_landmarks, N)
+        size = n_proposals(self.block_size, min(LARGEST_BLOCK // 2, n_landmarks), N)
         while len(factor.pivots) < n_landmarks and bool((factor.residual > 0).any()):
             proposed = draw(factor.residual, size, generator)
             H = factor.residual_block(proposed)
@@ -89,7 +87,7 @@ class PivotedCholesky(LandmarkSelector):
             factor.residual[proposed[H.diagonal() <= factor.cut]] = 0
             if len(accepted):
                 factor.extend(proposed[accepted], torch.from_numpy(L))
-            size = next_block(self.block_size, max(1, len(accepted)), N)
+            size = n_proposals(self.block_size, 2 * max(1, len(accepted)), N)
         # Without any residual (all k(x, x) <= 0) one candidate is as good as another.
         return factor.pivots if len(factor.pivots) else draw(torch.ones(N), 1, generator)
 
