@@ -9,7 +9,7 @@ from krepes._version import __version__
 if TYPE_CHECKING:
     from krepes.autoencoder import KernelAutoencoder
     from krepes.embedding import KernelEmbedding
-    from krepes.features.check_kernel import check_kernel
+    from krepes.features.user_kernels import check_kernel
     from krepes.preprocessing import TableEncoder
     from krepes.saved_models import load
 
@@ -18,7 +18,7 @@ _PUBLIC = {
     "KernelAutoencoder": "krepes.autoencoder",
     "KernelEmbedding": "krepes.embedding",
     "TableEncoder": "krepes.preprocessing",
-    "check_kernel": "krepes.features.check_kernel",
+    "check_kernel": "krepes.features.user_kernels",
     "load": "krepes.saved_models",
 }
 

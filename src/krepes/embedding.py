@@ -38,7 +38,7 @@ from krepes.engines import Engine, Local, as_engine
 from krepes.features import FeatureSpace, FitData, MomentPass, held_out, opener_of, prepare
 from krepes.features.held_out import HeldOut
 from krepes.features.space import LEAST_FOLDS
-from krepes.features.task import Task
+from krepes.features.task import SCALES, LinearMap, Task
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss, as_loss
@@ -48,7 +48,6 @@ from krepes.preprocessing.preparing import Preprocess
 from krepes.preprocessing.targets import labelled_rows
 from krepes.regression.label_choice import Comparison, compare_by_labels
 from krepes.solvers import Callback, Solver, choose_solver
-from krepes.solvers.linear_map import SCALES, LinearMap
 from krepes.tally import Fit, RowRanges, Tally, total
 from krepes.tally.fit import check_checkpoint, unsummed
 from krepes.views import Views

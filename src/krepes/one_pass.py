@@ -42,7 +42,7 @@ from krepes.engines import Engine, WrittenFolder, as_engine, write_partitions
 from krepes.engines.partitioned_output import ROWS_PER_FILE
 from krepes.features import FeatureSpace, FitData, Run, Spec, opener_of, prepare
 from krepes.features.choices import landmark_count
-from krepes.features.stored_kernels import missing_functions
+from krepes.features.user_kernels import missing_functions
 from krepes.kernels import Kernel, as_kernel
 from krepes.kernels.automatic import is_precomputed
 from krepes.landmarks import LandmarkSelector

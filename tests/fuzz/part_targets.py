@@ -14,7 +14,7 @@ from fuzz.parts import component, kernels, overlap, parts
 from fuzz.strategies import features, images, matrices, mostly, n_rows, often, sane_matrices
 from fuzz.target import Draw, target
 from krepes.base.components import named
-from krepes.features.check_kernel import check_kernel
+from krepes.features.user_kernels import check_kernel
 from krepes.kernels import Custom, Gaussian, Kernel, Laplacian, Matern, as_kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss, as_loss, check_loss

@@ -9,7 +9,7 @@ import torch
 from krepes import KernelEmbedding
 from krepes.machines import NoveltyDetector
 from krepes.streams import DriftMonitor
-from krepes.streams.block_statistics import RIDGE, BlockSums, WindowComparison
+from krepes.streams.drift import RIDGE, BlockSums, WindowComparison
 from refusals import refuses
 
 rng = np.random.default_rng(0)

@@ -7,12 +7,12 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
+from contrastive_oracles import ContrastiveForms, TripletSpectralForms, contrastive_embedding
 from krepes import KernelEmbedding
 from krepes.kernels import Gaussian, Laplacian, Linear
 from krepes.losses import SimpleContrastive, SpectralContrastive
 from krepes.moments import Moments
 from krepes.solvers import FullBatch
-from krepes.solvers.representer_forms import ContrastiveForms, TripletSpectralForms, contrastive_embedding
 from oracles import spectral_triplets
 from random_starts import best_of_random_starts
 from refusals import refuses, warns_of

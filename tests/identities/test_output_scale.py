@@ -12,10 +12,10 @@ from sklearn.linear_model import Ridge
 
 from krepes import KernelEmbedding, load
 from krepes.explain import attribution
+from krepes.features.task import SCALES, Spread
 from krepes.kernels import ArcCosine, Gaussian, Laplacian, Linear, Polynomial
 from krepes.losses import BarlowTwins, KernelPCA, Loss, SimCLR, SpectralContrastive, VICReg, as_loss
 from krepes.losses.batch import Batch
-from krepes.solvers.linear_map import SCALES, Spread
 from krepes.views import Tabular
 from refusals import refuses
 

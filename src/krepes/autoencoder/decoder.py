@@ -20,7 +20,7 @@ from krepes.base.codec import Shape
 from krepes.base.packing import digest
 from krepes.base.rows import dense
 from krepes.features import FeatureSpace
-from krepes.features.stored_kernels import missing_functions
+from krepes.features.user_kernels import missing_functions
 from krepes.kernels import Kernel
 from krepes.landmarks.nystrom import NystromMap
 from krepes.losses.directions import directions

@@ -9,6 +9,7 @@ are for their owner only, unless the folder has its own default access list.
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import shutil
 import socket
@@ -106,7 +107,7 @@ def _sync_folder(folder: Path) -> None:
 def remove_abandoned(target: Path) -> None:
     """Remove temporary folders for this place whose process, on this machine, is gone."""
     start = _prefix(target, "")
-    for path in target.parent.glob(f"{_escaped(start)}*{SUFFIX}"):
+    for path in target.parent.glob(f"{glob.escape(start)}*{SUFFIX}"):
         process = path.name[len(start) :].partition("-")[0]
         if process.isdigit() and not _runs(int(process)):
             shutil.rmtree(path, ignore_errors=True)
@@ -117,10 +118,6 @@ def _prefix(target: Path, process: str | None = None) -> str:
     machine = f"{zlib.crc32(socket.gethostname().encode()):08x}"
     process = f"{os.getpid()}-" if process is None else process
     return f".{target.name[:NAME_CHARACTERS]}.{machine}.{process}"
-
-
-def _escaped(text: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in text)
 
 
 def _runs(process: int) -> bool:

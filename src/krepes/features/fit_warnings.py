@@ -163,9 +163,9 @@ def value_seconds(kernel: Kernel, rows: Rows) -> float:
     while True:
         part = slice_rows(rows, 0, size)
         elapsed = min(_elapsed(kernel, part) for _ in range(3))  # because other programs may hold one up
-        if elapsed > PROBE_SECONDS or size >= min(PROBE_ROWS, len(part) * 2):
+        if elapsed > PROBE_SECONDS or size >= min(PROBE_ROWS, len(part) * 4):
             return elapsed / len(part) ** 2
-        size *= 2
+        size *= 4
 
 
 def _elapsed(kernel: Kernel, part: Rows) -> float:

@@ -35,11 +35,10 @@ from krepes.base.linalg import descending_eigh, symmetric
 from krepes.base.reporting import warn
 from krepes.base.split import Parts
 from krepes.features.space import LEAST_FOLDS, FeatureSpace
-from krepes.features.task import Task
+from krepes.features.task import LinearMap, Spread, Task
 from krepes.losses import Loss, MomentForms, Statistics
 from krepes.losses.statistics import MomentStatistics
 from krepes.moments import Moments
-from krepes.solvers.linear_map import LinearMap, Spread
 
 V = TypeVar("V", float, np.ndarray)
 

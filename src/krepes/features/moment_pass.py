@@ -18,7 +18,8 @@ Memory O(r^2) for the sums and O(b (m + V r)) for a block.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -132,16 +133,9 @@ class MomentPass(Accumulator[MomentSums, Moments]):
             second.negative is None
         ):
             raise ValueError("Sums of pairs (or triplets) and of single rows cannot be merged.")
-        return MomentSums(
-            first.n + second.n,
-            first.trace + second.trace,
-            first.sum_1 + second.sum_1,
-            first.sum_2 + second.sum_2,
-            first.outer_1 + second.outer_1,
-            first.outer_2 + second.outer_2,
-            None if first.cross is None or second.cross is None else first.cross + second.cross,
-            None if first.negative is None or second.negative is None else first.negative + second.negative,
-        )
+        pairs = {each.name: (getattr(first, each.name), getattr(second, each.name)) for each in fields(first)}
+        sums: dict[str, Any] = {name: None if a is None else a + b for name, (a, b) in pairs.items()}
+        return MomentSums(**sums)
 
     def value(self, sums: MomentSums) -> Moments:
         outer, V, n, trace = sums.outer_1.result(), self.views.n_views, sums.n, sums.trace

@@ -25,7 +25,7 @@ from krepes.base.rows import Rows, SparseRows, take_rows
 from krepes.engines import Engine
 from krepes.features.choices import LandmarkRows, choose_views
 from krepes.features.fit_data import FitData, RowReader
-from krepes.features.stored_kernels import PROBE, check_probe, kernel_probe, with_function
+from krepes.features.user_kernels import PROBE, check_probe, kernel_probe, with_function
 from krepes.kernels import Kernel
 from krepes.landmarks.nystrom import NystromMap
 from krepes.preprocessing.input_space import InputSpace

@@ -21,7 +21,6 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 
-from krepes.base.blocks import row_blocks
 from krepes.base.codec import Bounds, SameAs, Shape
 from krepes.base.linalg import descending_eigh, symmetric
 
@@ -305,4 +304,5 @@ class OuterSum:
 
 
 def _strips(width: int) -> list[slice]:
-    return list(row_blocks(width, max(64, -(-width // STRIPS))))
+    step = max(64, -(-width // STRIPS))
+    return [slice(start, min(start + step, width)) for start in range(0, width, step)]

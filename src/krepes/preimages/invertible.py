@@ -23,9 +23,9 @@ from krepes.base.codec import CPU, State, decode, encode
 from krepes.base.reporting import warn
 from krepes.base.rows import REDUCE, concat_rows, dense, take_rows
 from krepes.base.validation import as_matrix, check_count
+from krepes.features.task import LinearMap
 from krepes.one_pass import OnePassEstimator
 from krepes.preimages.inverse import LEAST_ROWS, ErrorEstimate, LearnedInverse
-from krepes.solvers.linear_map import LinearMap
 
 MOST_ROWS = 5000  # that an inverse is learned from
 MOST_CENTRES = 1000

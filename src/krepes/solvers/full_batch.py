@@ -25,8 +25,7 @@ from krepes.base.validation import check_count, check_number
 from krepes.losses import Batch, Loss, MomentForms
 from krepes.losses.checking import check_loss
 from krepes.moments import Moments
-from krepes.solvers.descent import Descent
-from krepes.solvers.moment_descent import VANISHED, start, vanished, whitened
+from krepes.solvers.moment_descent import VANISHED, Descent, start, vanished, whitened
 from krepes.solvers.samples import Samples
 from krepes.solvers.sgd.feature_windows import view_pairs
 from krepes.solvers.solver import Callback, Solution, Solver, nothing_left, regularizer
