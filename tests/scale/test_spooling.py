@@ -88,7 +88,7 @@ def test_a_shuffling_loader_keeps_the_order_of_its_first_pass():
 def test_the_file_is_as_large_as_the_rows_and_goes_with_the_source(tmp_path):
     given = Batches(parts(), spool=tmp_path)
     source = open_source(given)
-    assert X.nbytes <= given.spooled_bytes <= X.nbytes + 4 * 200
+    assert X.nbytes <= given.spool_file.n_bytes <= X.nbytes + 4 * 200
     assert source.describe() == "batches of 300 rows × 4, float64 (10.1 kB in a temporary file)"
     opened = {os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")}
     assert any(str(tmp_path) in name for name in opened)
@@ -130,9 +130,9 @@ def test_a_disk_that_fills_up_is_named(tmp_path):
             raise OSError(28, "No space left on device")
 
     next(iter(given))
-    given._spool._file = Full()
+    given.spool_file._file = Full()
     with refuses(OSError, "Batch 1", "2.59 kB", "spool="):
-        given._spool._take_next()
+        given.spool_file._take_next()
 
 
 def broken():

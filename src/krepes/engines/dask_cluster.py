@@ -26,19 +26,9 @@ from krepes.base.blocks import Block, Reader
 from krepes.base.reporting import Progress
 from krepes.base.rows import rebatch
 from krepes.base.validation import check_count
+from krepes.engines import engine
 from krepes.engines.dask_tasks import Item, Tasks, applied, mapped_part
-from krepes.engines.engine import (
-    BLOCKS_PER_BATCH,
-    Engine,
-    PassLayout,
-    Result,
-    block_rows,
-    logged_pass,
-    pass_state,
-    resumed,
-    saved_pass,
-    shown,
-)
+from krepes.engines.engine import Engine, PassLayout, Result
 from krepes.engines.pass_cost import check_worker_memory
 
 if TYPE_CHECKING:
@@ -189,11 +179,11 @@ class Dask(Engine):
     ) -> R:
         """See `Engine.reduce`. With `checkpoint`, waves of parts that are done are kept."""
         parts = self._parts(reader)
-        saved = saved_pass(checkpoint, accumulator, reader, self.rows_per_part)
-        done = 0 if saved is None else resumed(saved, accumulator)
+        saved = engine.saved_pass(checkpoint, accumulator, reader, self.rows_per_part)
+        done = 0 if saved is None else engine.resumed(saved, accumulator)
         left = parts[done:]
         n_left = sum(part.n_rows for part in left)
-        with logged_pass(name, n_left, len(left), self, progress) as log, self._tasks() as tasks:
+        with engine.logged_pass(name, n_left, len(left), self, progress) as log, self._tasks() as tasks:
             check_worker_memory(tasks.memory, accumulator)
             sent = tasks.send(accumulator.empty())
             width = WAVE * tasks.n_workers
@@ -207,7 +197,9 @@ class Dask(Engine):
                 done += len(wave)
                 log.advance(sum(part.n_rows for part in wave))
                 if saved is not None:
-                    saved.offer(partial(pass_state, accumulator, done), f"part {done:,} of {len(parts):,}")
+                    saved.offer(
+                        partial(engine.pass_state, accumulator, done), f"part {done:,} of {len(parts):,}"
+                    )
         return accumulator.result()
 
     def map(
@@ -220,10 +212,10 @@ class Dask(Engine):
         progress: Progress | None = None,
         name: str = "Transform",
     ) -> Iterator[Tensor]:
-        size = block_rows(bytes_per_row)
-        rows = BLOCKS_PER_BATCH * size if batch_rows is None else batch_rows
+        size = engine.block_rows(bytes_per_row)
+        rows = engine.BLOCKS_PER_BATCH * size if batch_rows is None else batch_rows
         parts = self._parts(reader)
-        with shown(progress).stage(name, reader.n_rows) as stage, self._tasks() as tasks:
+        with engine.shown(progress).stage(name, reader.n_rows) as stage, self._tasks() as tasks:
             sent = tasks.send(function)
 
             def mapped(part: Reader) -> Future:

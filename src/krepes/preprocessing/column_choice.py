@@ -32,16 +32,13 @@ from krepes.base.column_scale import ColumnSample, column_samples
 from krepes.base.reporting import warn
 from krepes.preprocessing.cells.dates import DATE_FORMS
 from krepes.preprocessing.cells.numbers import NUMBER_FORMS, UNIT_FORMS
-from krepes.preprocessing.column_scan import ColumnScan
+from krepes.preprocessing.column_scan import ColumnScan, left_out
 from krepes.preprocessing.column_values import family, number_matrix, text_chunks
 from krepes.preprocessing.columns import Category, Column, Date, LeftOut, Number, Text, YesNo
 from krepes.preprocessing.text_scan import FORMS, MAX_DISTINCT, TextScan, folded, read_form, yes_and_no
 
 TARGET_NAMES = ("label", "target", "class", "y", "split")
-_ID_NAME = re.compile(r"(row_?)?(id|index|idx)|uuid|guid|unnamed: \d+|__index_level_\d+__|", re.IGNORECASE)
 _NINES = re.compile(r"-?9{3,}|-99")
-EXACT = 2.0**53  # beyond which whole numbers cannot be told apart in float64: nobody measures so exactly
-_ORDERED_ROWS = 20  # below this many rows increasing integers may be chance
 # What a typed column may be asked to be.
 _ALLOWED = {"number": ("number", "category"), "date or time": ("date", "category")}
 MOSTLY = 0.9  # of the cells have a form
@@ -319,25 +316,6 @@ def readable_columns(schema: pa.Schema) -> list[str]:
     return readable or schema.names
 
 
-def left_out(field: pa.Field, scan: ColumnScan, ids: bool) -> str | None:
-    """Why a column cannot be a feature, whatever its cells say, or None. `ids`: whether it may be an id."""
-    name, kind = field.name, family(field.type)
-    if kind == "binary":
-        return "binary data"
-    if kind == "nested":
-        remedy = "give each part a column, or the column a kernel on objects"
-        return f"nested values, {field.type!s:.60}: {remedy}"
-    if kind == "empty" or _present(name, scan) == 0:
-        return "no value present"
-    if ids and _ID_NAME.fullmatch(name) and (name in scan.ends or kind == "text"):
-        return "an id or row number, by its name"
-    if ids and scan.n_rows >= _ORDERED_ROWS and scan.ends.get(name) is not None:
-        return "an id or row number: integers that increase with every row (as float it would be used)"
-    if ids and name in scan.ends and _size(name, scan) > EXACT:
-        return f"an id, by its {len(str(int(_size(name, scan))))} digits (as float it would be used)"
-    return None
-
-
 def warn_of_nines(name: str, values: np.ndarray) -> None:
     """Warn of 999 or -9999 in several cells, far from all other values: most such cells say that a value is missing."""
     if not len(values):
@@ -358,18 +336,6 @@ def warn_of_nines(name: str, values: np.ndarray) -> None:
             f"Column {name!r} has {' and '.join(sorted(far))} in several cells, and all others lie between {low:g} and "
             f"{high:g}. If that means a missing value, name it with missing=."
         )
-
-
-def _size(name: str, scan: ColumnScan) -> float:
-    """The largest absolute value of a column."""
-    j = scan.position[name]
-    return max(-scan.moments.low[j], scan.moments.high[j])
-
-
-def _present(name: str, scan: ColumnScan) -> int:
-    if name in scan.texts:
-        return scan.n_rows - scan.texts[name].n_missing
-    return int(scan.moments.count[scan.position[name]])
 
 
 def _cells(column: pa.ChunkedArray) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from copy import copy, deepcopy
 
@@ -17,6 +18,9 @@ from krepes.preprocessing.column_values import ColumnMoments, MomentTree, family
 from krepes.preprocessing.text_scan import TextScan, number_words
 from krepes.sources.row_sampling import PickedRows
 
+_ID_NAME = re.compile(r"(row_?)?(id|index|idx)|uuid|guid|unnamed: \d+|__index_level_\d+__|", re.IGNORECASE)
+EXACT = 2.0**53  # beyond which whole numbers cannot be told apart in float64: nobody measures so exactly
+_ORDERED_ROWS = 20  # below this many rows increasing integers may be chance
 Ends = tuple[int, int]  # the first and the last value of a column that increases; None where it does not
 Scanned = tuple["ColumnScan", tuple[Rows, ...]]  # and picked rows
 
@@ -148,3 +152,34 @@ def _one_after_other(first: Ends | None, second: Ends | None) -> Ends | None:
     if first is None or second is None or second[0] <= first[1]:
         return None
     return min(first[0], second[0]), max(first[1], second[1])
+
+
+def left_out(field: pa.Field, scan: ColumnScan, ids: bool) -> str | None:
+    """Why a column cannot be a feature, whatever its cells say, or None. `ids`: whether it may be an id."""
+    name, kind = field.name, family(field.type)
+    if kind == "binary":
+        return "binary data"
+    if kind == "nested":
+        remedy = "give each part a column, or the column a kernel on objects"
+        return f"nested values, {field.type!s:.60}: {remedy}"
+    if kind == "empty" or _present(name, scan) == 0:
+        return "no value present"
+    if ids and _ID_NAME.fullmatch(name) and (name in scan.ends or kind == "text"):
+        return "an id or row number, by its name"
+    if ids and scan.n_rows >= _ORDERED_ROWS and scan.ends.get(name) is not None:
+        return "an id or row number: integers that increase with every row (as float it would be used)"
+    if ids and name in scan.ends and _size(name, scan) > EXACT:
+        return f"an id, by its {len(str(int(_size(name, scan))))} digits (as float it would be used)"
+    return None
+
+
+def _size(name: str, scan: ColumnScan) -> float:
+    """The largest absolute value of a column."""
+    j = scan.position[name]
+    return max(-scan.moments.low[j], scan.moments.high[j])
+
+
+def _present(name: str, scan: ColumnScan) -> int:
+    if name in scan.texts:
+        return scan.n_rows - scan.texts[name].n_missing
+    return int(scan.moments.count[scan.position[name]])

@@ -255,9 +255,7 @@ class InputSpace(Component):
     def _made_dense(self, batch: SparseRows) -> np.ndarray:
         """A sparse block for a model that was fitted on dense vectors."""
         if self.kind != "vectors":
-            raise TypeError(
-                f"This model was fitted on {self.kind}, and these rows are sparse. Give it {self.kind}."
-            )
+            raise TypeError(f"This model was fitted on {self.kind}, and these rows are sparse.")
         self._check_shape(batch)
         return batch.toarray()
 
@@ -285,12 +283,11 @@ class InputSpace(Component):
     def _check_shape(self, X: Tensor | SparseRows) -> None:
         if tuple(X.shape[1:]) == self.shape:
             return
-        expected, given = math.prod(self.shape), math.prod(X.shape[1:])
-        shapes = f" (rows of shape {self.shape}, not {tuple(X.shape[1:])})"
-        shapes = "" if len(self.shape) == 1 and len(X.shape) == 2 else shapes
-        raise ValueError(
-            f"X has {given} features, but krepes is expecting {expected} features as input{shapes}."
-        )
+        given = f"X has {math.prod(X.shape[1:])} features"
+        expected = f"krepes is expecting {math.prod(self.shape)} features as input"
+        flat = len(self.shape) == 1 and len(X.shape) == 2
+        shapes = "" if flat else f" (rows of shape {self.shape}, not {tuple(X.shape[1:])})"
+        raise ValueError(f"{given}, but {expected}{shapes}.")
 
     def _check_finite(self, X: Tensor) -> None:
         if torch.isfinite(X.sum()) or torch.isfinite(X).all():  # one pass over memory in the usual case

@@ -179,9 +179,7 @@ def choose_encoder(preprocess: Preprocess, source: Source) -> TableEncoder | Nor
         encoded = preprocess == "table" or (preprocess == "auto" and table)
         preprocess = TableEncoder() if encoded else Normalize() if preprocess == "normalize" else None
     if isinstance(preprocess, Normalize) and source.kind != "images":
-        raise ValueError(
-            f"preprocess='normalize' standardises the channels of images; this is {source.describe()}."
-        )
+        raise ValueError(f"preprocess='normalize' is for images; this is {source.describe()}.")
     if isinstance(preprocess, TableEncoder) and source.kind not in ("table", "vectors"):
         raise ValueError(f"A TableEncoder encodes tables and 2-D arrays; this is {source.describe()}.")
     if preprocess is None and table:

@@ -240,16 +240,14 @@ class TableEncoder(TransformerMixin, Component):
 
     def encode(self, batch: Rows) -> np.ndarray:  # shape: (n, n_features_out_)
         """Encode a batch of a source: like `transform`, for rows that a source has checked."""
-        if isinstance(batch, pa.Table):
-            table = batch
-            check_columns(self.used_columns_, table.column_names, "the table")
-        elif is_matrix(batch):
+        if is_matrix(batch):
             names = self._array_columns(batch.shape[1], self.input_columns_)
-            table = matrix_table(batch, names, self.used_columns_)
-        else:
+            batch = matrix_table(batch, names, self.used_columns_)
+        if not isinstance(batch, pa.Table):
             return self.transform(batch)
-        out = np.zeros((table.num_rows, self.n_features_out_), dtype=self.dtype)
-        self._encode_into(out, table)
+        check_columns(self.used_columns_, batch.column_names, "the table")
+        out = np.zeros((batch.num_rows, self.n_features_out_), dtype=self.dtype)
+        self._encode_into(out, batch)
         return out
 
     def _encode_into(self, out: np.ndarray, table: pa.Table) -> None:
@@ -275,10 +273,9 @@ class TableEncoder(TransformerMixin, Component):
         """
         check_is_fitted(self, "columns_")
         encoded = as_matrix(X).astype(np.float64)
-        if encoded.shape[1] != self.n_features_out_:
-            raise ValueError(
-                f"X has {encoded.shape[1]} columns, but this encoder gives {self.n_features_out_}; give encoded rows."
-            )
+        width, expected = encoded.shape[1], self.n_features_out_
+        if width != expected:
+            raise ValueError(f"X has {width} columns, but this encoder gives {expected}; give encoded rows.")
         parts = [(column, encoded[:, part]) for column, part in zip(self.columns_, self._parts)]
         if self.named_:
             return pa.table({column.name: column.decoded_cells(part) for column, part in parts})
@@ -302,20 +299,17 @@ class TableEncoder(TransformerMixin, Component):
             names[name] = None
         return np.array(list(names), dtype=object)
 
-    def describe(self) -> list[tuple[str, str, str, int]]:
+    def describe(self) -> list[tuple[Any, ...]]:
         """(column, role, detail, number of outputs) for every column, to print as a table."""
         check_is_fitted(self, "columns_")
-        return [(r["column"], r["role"], r["detail"], r["n_outputs"]) for r in self.roles_]
+        return [tuple(role.values()) for role in self.roles_]
 
     @property
     def roles_(self) -> list[dict[str, Any]]:
         """What became of every column, in their order."""
-        known = {column.name: column for column in [*self.columns_, *self.left_out_]}
-        return [
-            {"column": name, "role": column.role, "detail": column.detail, "n_outputs": column.width}
-            for name in self.input_columns_
-            if (column := known.get(name)) is not None
-        ]
+        known = {column.name: column.facts() for column in [*self.columns_, *self.left_out_]}
+        shown = ("column", "role", "detail", "n_outputs")
+        return [{key: known[name][key] for key in shown} for name in self.input_columns_ if name in known]
 
     @property
     def groups_(self) -> list[list[int]]:
@@ -356,22 +350,20 @@ class TableEncoder(TransformerMixin, Component):
         return tags
 
     def _check_parameters(self) -> None:
-        share = isinstance(self.min_frequency, float) and 0 <= self.min_frequency < 1
-        count = isinstance(self.min_frequency, (int, np.integer)) and self.min_frequency >= 0
-        if self.min_frequency != "auto" and not (share or count):
+        least = self.min_frequency
+        share = isinstance(least, float) and 0 <= least < 1
+        count = isinstance(least, (int, np.integer)) and least >= 0
+        if least != "auto" and not (share or count):
             raise ValueError(
-                f"min_frequency must be 'auto', a number of rows or a share below 1; got {self.min_frequency!r}."
+                f"min_frequency={least!r}: expected 'auto', a number of rows or a share below 1."
             )
         check_count("max_levels", self.max_levels)
         check_choice("dtype", self.dtype, ("float32", "float64"))
-        lists = (("exclude", "column names", self.exclude), ("missing", "words", self.missing))
-        for name, what, value in lists:
+        for name, value in (("exclude", self.exclude), ("missing", self.missing)):
             if isinstance(value, str):
-                raise ValueError(f"{name} must be a list of {what}; got {value!r}.")
+                raise ValueError(f"{name} must be a list of columns or words; got {value!r}.")
         for name, kind in (self.columns or {}).items():
-            if kind not in KINDS:
-                given, kinds = f"columns={{{name!r}: {kind!r}}}", ", ".join(map(repr, KINDS))
-                raise ValueError(f"{given}: expected one of {kinds}.")
+            check_choice(f"columns={{{name!r}: ...}}, {name}", kind, KINDS)
 
     def _source(self, X: Any, names: list[str] | None = None) -> TableSource:
         """Whatever was given, as a table; the columns of an array are called `names`."""
@@ -389,9 +381,8 @@ class TableEncoder(TransformerMixin, Component):
         if names is None:
             return numbered_names(width)
         if width != len(names):
-            raise ValueError(
-                f"X has {width} features, but TableEncoder is expecting {len(names)} features as input."
-            )
+            expected = f"TableEncoder is expecting {len(names)} features as input"
+            raise ValueError(f"X has {width} features, but {expected}.")
         if self.named_:
             warn("X does not have valid feature names, but TableEncoder was fitted with feature names.")
         return names

@@ -26,7 +26,6 @@ _WORDS = 1024  # per piece
 _BATCH_BYTES = 1 << 20
 _BATCH_CELLS = 1 << 18  # of a table
 _BATCH_OBJECTS = 1 << 16
-_TEXT = {"string": np.int32, "binary": np.int32, "large_string": np.int64, "large_binary": np.int64}  # edges
 
 
 def content_hash(batches: Iterable[Rows]) -> str:
@@ -102,23 +101,8 @@ def _column_parts(column: pa.ChunkedArray) -> Iterator[np.ndarray | bytes]:
     for chunk in column.chunks:
         if chunk.null_count:
             yield chunk.is_null().to_numpy(zero_copy_only=False).view(np.uint8)
-        yield from _value_parts(chunk.drop_null() if chunk.null_count else chunk)
-
-
-def _value_parts(values: pa.Array) -> Iterator[np.ndarray | bytes]:
-    kind, start, stop = values.type, values.offset, values.offset + len(values)
-    buffers = values.buffers()
-    if pa.types.is_null(kind) or not len(values):
-        yield b""
-    elif str(kind) in _TEXT:
-        edges = np.frombuffer(buffers[1], _TEXT[str(kind)])[start : stop + 1]
-        yield np.diff(edges).view(np.uint8)
-        yield b"" if buffers[2] is None else np.frombuffer(buffers[2], np.uint8)[edges[0] : edges[-1]]
-    elif pa.types.is_primitive(kind) and not pa.types.is_boolean(kind):
-        width = kind.bit_width // 8
-        yield np.frombuffer(buffers[1], np.uint8)[start * width : stop * width]
-    else:  # booleans are bits; decimals and nested values are rare
-        yield repr(values.to_pylist()).encode()
+        values = chunk.drop_null() if chunk.null_count else chunk
+        yield np.frombuffer(pa.record_batch([values], ["x"]).serialize(), np.uint8)
 
 
 def _text(value: Any) -> str:

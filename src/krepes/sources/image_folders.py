@@ -8,7 +8,6 @@ headers of all files (about 20,000 per second); a batch holds only its own image
 
 from __future__ import annotations
 
-import operator
 import os
 import warnings
 from collections import Counter
@@ -71,7 +70,6 @@ class ImageFolderSource(IndexedSource):
     def _load(self, files: Sequence[Path]) -> np.ndarray:
         shape = (self.height, self.width) if self.grey else (self.height, self.width, 3)
         batch = np.empty((len(files), *shape), dtype=np.uint8)
-
         pixels = partial(_pixels, height=self.height, width=self.width, grey=self.grey)
         with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
             for i, image in enumerate(pool.map(pixels, files)):
@@ -105,14 +103,10 @@ def open_images(
 
 
 def _checked_size(size: int | tuple[int, int]) -> tuple[int, int]:
-    try:
-        pair = tuple(size) if isinstance(size, (tuple, list)) else (size, size)
-        height, width = (operator.index(length) for length in pair)
-    except (TypeError, ValueError):
-        height = width = 0
-    if min(height, width) < 1:
+    pair = tuple(size) if isinstance(size, (tuple, list)) else (size, size)
+    if len(pair) != 2 or not all(isinstance(side, int | np.integer) and side > 0 for side in pair):
         raise ValueError(f"size must be a positive integer or (height, width); got {size!r}.")
-    return height, width
+    return int(pair[0]), int(pair[1])
 
 
 def _pixels(file: Path, height: int, width: int, grey: bool) -> np.ndarray:

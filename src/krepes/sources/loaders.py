@@ -75,13 +75,11 @@ class Batches:
         n_rows: int | None = None,
         spool: bool | str | os.PathLike = False,
     ):
+        given = type(batches).__name__
         if hasattr(batches, "__next__") and spool is False:
-            raise TypeError(f"A {type(batches).__name__} {ONCE}")
+            raise TypeError(f"A {given} {ONCE}")
         if not callable(batches) and not hasattr(batches, "__iter__"):
-            raise TypeError(
-                f"Batches takes a function that returns an iterator, or an iterable of batches such as a torch "
-                f"DataLoader; got {type(batches).__name__}."
-            )
+            raise TypeError(f"Expected a function that returns an iterator, or a DataLoader; got {given}.")
         if n_rows is not None:
             check_count("n_rows", n_rows)
         if not isinstance(spool, bool | str | os.PathLike):
@@ -89,25 +87,18 @@ class Batches:
         if is_loader(batches) and spool is False:
             _check_order(batches)
         self.batches, self.key, self.n_rows, self.spool = batches, key, n_rows, spool
-        self._spool = None
+        self.spool_file = None
         if spool is not False:
-            self._spool = Spool(self._passed(), None if spool is True else spool, self.known_rows())
+            self.spool_file = Spool(self._passed(), None if spool is True else spool, self.known_rows())
 
     def __iter__(self) -> Iterator[Any]:
         """A new pass: what every batch has under the key."""
-        return self._passed() if self._spool is None else iter(self._spool)
-
-    @property
-    def spooled_bytes(self) -> int | None:
-        """How large the temporary file is; None where there is none."""
-        return None if self._spool is None else self._spool.n_bytes
+        return self._passed() if self.spool_file is None else iter(self.spool_file)
 
     def _passed(self) -> Iterator[Any]:
         given: Any = self.batches() if callable(self.batches) else self.batches
         if not hasattr(given, "__iter__"):
-            raise TypeError(
-                f"The function of Batches returned a {type(given).__name__}; expected an iterator."
-            )
+            raise TypeError(f"The function returned a {type(given).__name__}; expected an iterator.")
         fields = is_loader(self.batches) and _collates(self.batches)
         entries: type | tuple[type, ...] = (tuple, list) if fields else tuple
         for batch in given:
@@ -151,25 +142,23 @@ class BatchSource(Source):
         return f"batches of {self.n_rows:,} rows × {shape}, {dtype}{self._kept()}"
 
     def _kept(self) -> str:
-        size = self.given.spooled_bytes
-        return "" if size is None else f" ({readable_bytes(size)} in a temporary file)"
+        spool = self.given.spool_file
+        return "" if spool is None else f" ({readable_bytes(spool.n_bytes)} in a temporary file)"
 
     def _from(self, start: int) -> Iterator[Rows]:
         """The parts of a whole pass from a row on; the number of rows must be the one that is known."""
         n = 0
         for part in self._parts():
             size = count_rows(part)
-            if n + size > self.n_rows:
-                raise ValueError(
-                    f"There are more than the {self.n_rows:,} rows that were declared or found before: a pass must "
-                    "have the same rows every time, and n_rows must be their number."
-                )
-            if n + size > start:
+            if start < n + size <= self.n_rows:
                 yield slice_rows(part, max(start - n, 0), size)
             n += size
-        if n < self.n_rows:
+            if n > self.n_rows:
+                break
+        if n != self.n_rows:
+            many = "more rows than" if n > self.n_rows else f"{n:,} rows instead of"
             raise ValueError(
-                f"A pass gave {n:,} rows, where {self.n_rows:,} were declared or found before. It must have the same "
+                f"A pass gave {many} the {self.n_rows:,} that were declared or found before. It must have the same "
                 "rows every time: a function must return a new iterator at each call."
             )
 
@@ -208,11 +197,9 @@ class BatchSource(Source):
             self.kind = "objects" if shape is None else array_kind(tuple(batch.shape))
             self._shape, self._dtype = shape, dtype
         if (shape, dtype) != (self._shape, self._dtype):
-            raise ValueError(
-                f"Batch {number} has {_in_words(shape, dtype)}, where batch 0 has "
-                f"{_in_words(self._shape, self._dtype)}. All must have the same; give rows that differ in length as "
-                "a list."
-            )
+            here, first = _in_words(shape, dtype), _in_words(self._shape, self._dtype)
+            remedy = "All must have the same; give rows that differ in length as a list."
+            raise ValueError(f"Batch {number} has {here}, where batch 0 has {first}. {remedy}")
         return batch if shape is None else ready(batch)
 
 
@@ -245,9 +232,7 @@ class BatchTableSource(BatchSource, TableSource):
         try:
             return conform(table, self._whole)
         except (pa.ArrowException, KeyError) as error:
-            raise ValueError(
-                f"Batch {number} does not have the columns and types of batch 0: {error}."
-            ) from error
+            raise ValueError(f"Batch {number} has other columns or types than batch 0: {error}.") from error
 
 
 def open_batches(given: Batches) -> BatchSource:

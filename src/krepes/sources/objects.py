@@ -111,28 +111,25 @@ def sample_entry(data: Any, key: str | int | None, entries: bool) -> object:
     >>> sample_entry({"x": 1, "y": 2}, "x", False), sample_entry((1, 2), None, True), sample_entry((1, 2), 1, True)
     (1, 1, 2)
     """
-    sample = data
-    named = isinstance(sample, Mapping)
-    if key is None:
-        if named and len(sample) != 1:
+    if isinstance(data, Mapping):
+        keys = "the keys " + ", ".join(map(repr, list(data)[:20]))
+        if key is None and len(data) != 1:
             raise ValueError(
-                f"Samples are dictionaries with {_keys(sample)}: say which of them holds the rows, as in "
-                f"krepes.sources.open_source(data, key={next(iter(sample), 'x')!r})."
+                f"Samples are dictionaries with {keys}: say which of them holds the rows, as in "
+                f"krepes.sources.open_source(data, key={next(iter(data), 'x')!r})."
             )
-        return next(iter(sample.values())) if named else sample[0] if entries and len(sample) else sample
-    if not named and not isinstance(sample, (tuple, list)):
-        raise ValueError(
-            f"key={key!r} is for samples that are dictionaries or tuples; these are {type(sample).__name__}."
-        )
+        key = next(iter(data)) if key is None else key
+    elif key is None:
+        return data[0] if entries and len(data) else data
+    elif isinstance(data, (tuple, list)):
+        keys = f"{len(data)} entries, by number"
+    else:
+        kind = type(data).__name__
+        raise ValueError(f"key={key!r} is for samples that are dictionaries or tuples; these are {kind}.")
     try:
-        return sample[key]
+        return data[key]
     except (KeyError, IndexError, TypeError):
-        there = _keys(sample) if named else f"{len(sample)} entries, by number"
-        raise ValueError(f"key={key!r} is not in the samples, which have {there}.") from None
-
-
-def _keys(sample: Mapping) -> str:
-    return "the keys " + ", ".join(map(repr, list(sample)[:20]))
+        raise ValueError(f"key={key!r} is not in the samples, which have {keys}.") from None
 
 
 def numeric_list(data: Sequence[Any]) -> Any | None:

@@ -27,17 +27,9 @@ from krepes.sources.image_folders import SUFFIXES, open_images
 from krepes.sources.loaders import ONCE, Batches, Key, is_loader, open_batches
 from krepes.sources.objects import DatasetSource, ObjectSource, numeric_list
 from krepes.sources.source import Source, TableSource, is_pandas, is_polars
+from krepes.sources.tables import frames
 from krepes.sources.tables.csv_files import open_csv
 from krepes.sources.tables.excel_files import open_excel
-from krepes.sources.tables.frames import (
-    arrow_table,
-    hugging_face_source,
-    is_hugging_face,
-    mapping_source,
-    pandas_source,
-    polars_source,
-    table_source,
-)
 from krepes.sources.tables.parquet_files import open_parquet
 from krepes.sources.urls import located
 
@@ -136,13 +128,13 @@ def _open_object(data: Any) -> Source:
     if isinstance(data, np.ndarray):
         return _open_array(data)
     if is_pandas(data):
-        return pandas_source(data)
+        return frames.pandas_source(data)
     if is_tensor(data):
         return ArraySource(data)
     if is_polars(data):
-        return polars_source(data)
+        return frames.polars_source(data)
     if isinstance(data, pa.Table | pa.RecordBatch):
-        return table_source(arrow_table(data))
+        return frames.table_source(frames.arrow_table(data))
     if dask_kind(data):
         return open_dask(data)
     if is_zarr(data):
@@ -151,7 +143,7 @@ def _open_object(data: Any) -> Source:
         names = ", ".join(map(repr, data))
         raise TypeError(f"A {type(data).__name__} has several data sets: give one of {names}.")
     if isinstance(data, Mapping):
-        return mapping_source(data)
+        return frames.mapping_source(data)
     if isinstance(data, (list, tuple)):
         _check_filled(data)
         X = numeric_list(data)
@@ -163,8 +155,8 @@ def _open_object(data: Any) -> Source:
         return open_batches(data)
     if is_loader(data) or _is_function(data):
         return open_batches(Batches(data))
-    if is_hugging_face(data):
-        return hugging_face_source(data)
+    if frames.is_hugging_face(data):
+        return frames.hugging_face_source(data)
     return _open_other(data)
 
 
@@ -172,7 +164,7 @@ def _open_samples(data: Any, key: Key) -> Source:
     """Datasets and loaders whose samples are dictionaries or tuples."""
     if is_loader(data) or _is_function(data):
         return open_batches(Batches(data, key=key))
-    if is_hugging_face(data):
+    if frames.is_hugging_face(data):
         return DatasetSource(data.with_format("numpy"), key)
     if _is_torch_dataset(data) or isinstance(data, (list, tuple)):
         return DatasetSource(data, key)
@@ -215,9 +207,9 @@ def _open_other(data: Any) -> Source:
         raise TypeError(f"A {kind} has no rows yet. Call .collect() first, or give the path of its file.")
     if type(data).__name__ == "Series":
         raise ValueError("Expected a table, got a single column. Reshape your data: use series.to_frame().")
-    table = arrow_table(data)
+    table = frames.arrow_table(data)
     if table is not None:
-        return table_source(table)
+        return frames.table_source(table)
     if hasattr(data, "__array__"):
         return _open_array(np.asarray(data))
     if hasattr(data, "__next__"):

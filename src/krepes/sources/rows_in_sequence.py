@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -115,15 +115,8 @@ class SequenceSource(Source):
 class TableSequence(SequenceSource, TableSource):
     """The rows of several tables with the same columns."""
 
-    def __init__(
-        self,
-        parts: Sequence[Named],
-        title: str,
-        schema: pa.Schema,
-        whole: bool = False,
-        files: Sequence[Path] = (),
-    ):
-        super().__init__(parts, title, whole, files)
+    def __init__(self, parts: Sequence[Named], title: str, schema: pa.Schema, *how: Any):
+        super().__init__(parts, title, *how)
         self.schema = schema
 
     def _like_all(self, rows: Rows) -> pa.Table:
@@ -207,9 +200,8 @@ def _check_shapes(parts: Sequence[Named]) -> None:
     shapes = [f"rows of shape {rows.shape[1:]}, {rows.dtype}" for rows in firsts]
     for part, shape in zip(parts, shapes):
         if shape != shapes[0]:
-            raise ValueError(
-                f"{part.name} has {shape}, but {parts[0].name} has {shapes[0]}. All must have the same."
-            )
+            first = f"{parts[0].name} has {shapes[0]}"
+            raise ValueError(f"{part.name} has {shape}, but {first}. All must have the same.")
 
 
 def _of_one_schema(parts: Sequence[Named]) -> tuple[list[Named], pa.Schema]:
@@ -223,14 +215,14 @@ def _of_one_schema(parts: Sequence[Named]) -> tuple[list[Named], pa.Schema]:
                 f"{part.name} has different columns from {parts[0].name}: {', '.join(map(repr, sorted(other)))} only "
                 "in one of them. All must have the same columns."
             )
-    mixed = [name for name in names if _mixes_text([_table(part).schema.field(name).type for part in parts])]
+    mixed = [name for name in names if _mixes_text(_types(name, parts))]
     if mixed:
         parts = [Named(part.name, _table(part).as_text(mixed)) for part in parts]
-    fields = []
-    for name in names:
-        kinds = [_table(part).schema.field(name).type for part in parts]
-        fields.append(pa.field(name, _common(name, kinds, parts)))
-    return list(parts), pa.schema(fields)
+    return list(parts), pa.schema([(name, _common(name, parts)) for name in names])
+
+
+def _types(name: str, parts: Sequence[Named]) -> list[pa.DataType]:
+    return [_table(part).schema.field(name).type for part in parts]
 
 
 def _mixes_text(kinds: Sequence[pa.DataType]) -> bool:
@@ -239,7 +231,8 @@ def _mixes_text(kinds: Sequence[pa.DataType]) -> bool:
     return any(text) and not all(text)
 
 
-def _common(name: str, kinds: Sequence[pa.DataType], parts: Sequence[Named]) -> pa.DataType:
+def _common(name: str, parts: Sequence[Named]) -> pa.DataType:
+    kinds = _types(name, parts)
     different = list(dict.fromkeys(kinds))
     if len(different) == 1:
         return different[0]

@@ -22,6 +22,8 @@ from krepes.base.files import readable_bytes
 from krepes.base.rows import is_tensor
 from krepes.sources.tables.frames import arrow_table
 
+_MORE_ROOM = "Name a folder with more room: spool='/data/tmp'."
+
 
 class Spool:
     """The batches of an iterator, as often as they are wanted.
@@ -47,9 +49,7 @@ class Spool:
         self.batches, self.n_rows = batches, n_rows
         self.folder = os.fspath(tempfile.gettempdir() if folder is None else folder)
         if not os.path.isdir(self.folder):
-            raise NotADirectoryError(
-                f"spool={self.folder!r}: there is no such folder for the temporary file."
-            )
+            raise NotADirectoryError(f"spool={self.folder!r}: there is no such folder.")
         self._file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115  (open as long as the spool)
         self._places: list[tuple[int, int, str]] = []  # offset, bytes and kind of every batch
         self._failed: BaseException | None = None
@@ -96,20 +96,16 @@ class Spool:
         except OSError as error:
             raise OSError(
                 f"Batch {len(self._places):,} could not be added to the temporary file in {self.folder}, which has "
-                f"{readable_bytes(start)} already: {error.strerror}. Name a folder with more room: spool='/data/tmp'."
+                f"{readable_bytes(start)} already: {error.strerror}. {_MORE_ROOM}"
             ) from error
-        size = self._file.tell() - start
-        if self.n_rows is not None and start == 0:
-            self._check_room(size * (self.n_rows / max(1, len(batch)) - 1))
-        self._places.append((start, size, kind))
-
-    def _check_room(self, needed: float) -> None:
-        free = shutil.disk_usage(self.folder).free
+        size, free = self._file.tell() - start, shutil.disk_usage(self.folder).free
+        needed = 0 if self.n_rows is None or start else size * (self.n_rows / max(1, len(batch)) - 1)
         if needed > free:
             raise OSError(
                 f"{self.n_rows:,} rows need about {readable_bytes(needed)} on disk, and {self.folder} has "
-                f"{readable_bytes(free)} free. Name a folder with more room: spool='/data/tmp'."
+                f"{readable_bytes(free)} free. {_MORE_ROOM}"
             )
+        self._places.append((start, size, kind))
 
     def _read(self, number: int) -> object:
         start, _, kind = self._places[number]
@@ -133,9 +129,7 @@ def _store(batch: Any, file: IO[bytes]) -> str:
         return kind
     array = np.asarray(batch.detach().cpu() if is_tensor(batch) else batch)
     if array.dtype.hasobject:
-        raise TypeError(
-            "An array of Python objects cannot be kept in a file. Give arrays of numbers, or lists."
-        )
+        raise TypeError("Python objects cannot be kept in a file. Give arrays of numbers, or lists.")
     np.save(file, array, allow_pickle=False)
     return "tensor" if is_tensor(batch) else "array"
 

@@ -17,6 +17,7 @@ from krepes.sources.source import IndexedSource, Source
 
 NEW = -1  # the number of a row that was not fitted
 BLOCK_ROWS = 1024
+_TAKES = "kernel='precomputed' takes a matrix of kernel values"
 SYMMETRY = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-8}  # of the largest value
 
 
@@ -46,10 +47,8 @@ def fitted_matrix(X: Any) -> KernelMatrixSource:
     """The matrix that a model is fitted on: square, symmetric, with a diagonal >= 0."""
     K = _matrix(X)
     if K.shape[0] != K.shape[1]:
-        raise ValueError(
-            f"kernel='precomputed' is fitted on the square matrix of all pairs of rows; got {K.shape[0]:,} × "
-            f"{K.shape[1]:,}."
-        )
+        square = "the square matrix of all pairs of rows"
+        raise ValueError(f"kernel='precomputed' is fitted on {square}; got shape {K.shape}.")
     _check_definite(K)
     return KernelMatrixSource(K, fitting=True)
 
@@ -58,24 +57,17 @@ def new_rows(X: Any, n_fitted: int) -> KernelMatrixSource:
     """Kernel values between new rows and the n rows that were fitted."""
     K = _matrix(X)
     if K.shape[1] != n_fitted:
-        raise ValueError(
-            f"X has {K.shape[1]} features, but krepes is expecting {n_fitted} features as input: the kernel "
-            "values between each row and all rows of the fit."
-        )
+        expected = f"krepes is expecting {n_fitted} features as input: kernel values with all fitted rows"
+        raise ValueError(f"X has {K.shape[1]} features, but {expected}.")
     return KernelMatrixSource(K, fitting=False)
 
 
 def _matrix(X: Any) -> np.ndarray:
     if isinstance(X, str | os.PathLike | Source):
-        raise TypeError(
-            "kernel='precomputed' takes a matrix of kernel values in memory, not files or sources."
-        )
+        raise TypeError(f"{_TAKES} in memory, not files or sources.")
     array = X.detach().cpu().numpy() if is_tensor(X) else np.asarray(X)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
-        raise ValueError(
-            f"kernel='precomputed' takes a matrix of kernel values; got {type(X).__name__} of shape {array.shape} and "
-            f"dtype {array.dtype}."
-        )
+        raise ValueError(f"{_TAKES}; got shape {array.shape} and dtype {array.dtype}.")
     if len(array) == 0:
         raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
     array = array if array.dtype in SYMMETRY else array.astype(np.float64)

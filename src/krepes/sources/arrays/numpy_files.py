@@ -30,7 +30,6 @@ from krepes.sources.arrays.rows_in_file import ArrayHeader, RowFile
 from krepes.sources.identity_of_files import file_stamp, files_identity
 from krepes.sources.source import Source
 
-_READ_BYTES = 1 << 23
 _BROKEN = (ValueError, OSError, EOFError, NotImplementedError, RuntimeError, SyntaxError, tokenize.TokenError)
 _BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, UnicodeError, KeyError, TypeError)
 
@@ -57,9 +56,8 @@ class StoredArraySource(Source):
 
     def identity(self) -> dict[str, object]:
         header = self.header
-        array = {"name": header.member, "shape": list(header.shape), "dtype": header.dtype.str}
-        place = {"offset": header.offset, "Fortran order": header.fortran}
-        return {"array": array | place, **files_identity(self.paths)}
+        array = [header.member, list(header.shape), header.dtype.str, header.offset, header.fortran]
+        return {"array": array, **files_identity(self.paths)}
 
     def describe(self) -> str:
         return self.header.describe()
@@ -91,11 +89,11 @@ class FileArraySource(StoredArraySource):
 
     def take(self, indices: np.ndarray) -> Rows:
         indices = self._checked_indices(indices)
-        ordered = bool((np.diff(indices) > 0).all())
-        wanted, inverse = (indices, None) if ordered else np.unique(indices, return_inverse=True)
         with self._opened() as file:
-            rows = file.take(wanted)
-        return ready(rows if inverse is None else rows[inverse])
+            if (np.diff(indices) > 0).all():
+                return ready(file.take(indices))
+            wanted, inverse = np.unique(indices, return_inverse=True)
+            return ready(file.take(wanted)[inverse])
 
     @contextmanager
     def _opened(self) -> Iterator[RowFile]:
@@ -114,8 +112,11 @@ class CompressedArraySource(StoredArraySource):
         with reading_npz(header.where), _open_member(header.path, header.member or "") as (stream, _):
             stream.seek(header.offset + start * header.row_bytes)
             for first in range(start, self.n_rows, batch_rows):
-                rows = min(batch_rows, self.n_rows - first)
-                yield _read_numbers(stream, (rows, *header.shape[1:]), header.dtype)
+                n_bytes = min(batch_rows, self.n_rows - first) * header.row_bytes
+                data = stream.read(n_bytes)
+                if len(data) < n_bytes:
+                    raise EOFError(f"the data end at row {first + len(data) // header.row_bytes:,}")
+                yield np.frombuffer(bytearray(data), header.dtype).reshape(-1, *header.shape[1:])
 
     def describe(self) -> str:
         return super().describe() + ", compressed"
@@ -157,10 +158,8 @@ def read_array(path: str | os.PathLike[str], name: str = "y") -> np.ndarray:
 def npy_header(path: Path) -> ArrayHeader:
     """The checked header of a `.npy` file."""
     with reading_npz(str(path)), path.open("rb") as stream:
-        shape, fortran, dtype = _parse_header(stream)
-        stamp = file_stamp(path)
-        header = ArrayHeader(path, None, shape, dtype, fortran, stream.tell(), stamp=stamp)
-    _check_size(header, stamp[0])
+        header = _header(path, None, stream)
+    _check_size(header, path.stat().st_size)
     return header
 
 
@@ -176,18 +175,16 @@ def npz_header(path: Path, name: str) -> tuple[ArrayHeader, bool]:
     For an uncompressed array the offset is the one in the file, so that it can be read in place.
     """
     with reading_npz(f"{path}, array {name!r}"), _open_member(path, name) as (stream, info):
-        shape, fortran, dtype = _parse_header(stream)
-        stamp = file_stamp(path)
-        header = ArrayHeader(path, name, shape, dtype, fortran, stream.tell(), stamp=stamp)
+        header = _header(path, name, stream)
     _check_size(header, info.file_size)
     if info.compress_type != zipfile.ZIP_STORED:
         return header, True
     start = _stored_at(path, info)
-    _check_size(header, stamp[0] - start)
+    _check_size(header, path.stat().st_size - start)
     return replace(header, offset=start + header.offset), False
 
 
-def _parse_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+def _header(path: Path, member: str | None, stream: IO[bytes]) -> ArrayHeader:
     version = np.lib.format.read_magic(stream)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
@@ -197,7 +194,7 @@ def _parse_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
         raise ValueError(f"the header declares the impossible shape {shape}")
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which are never unpickled. Save an array of numbers")
-    return shape, fortran, dtype
+    return ArrayHeader(path, member, shape, dtype, fortran, stream.tell(), stamp=file_stamp(path))
 
 
 def _check_size(header: ArrayHeader, available: int) -> None:
@@ -226,20 +223,6 @@ def _load(header: ArrayHeader) -> np.ndarray:
             return np.lib.format.read_array(stream, allow_pickle=False)
 
 
-def _read_numbers(stream: IO[bytes], shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Fill an array from a stream in parts, so that decompression needs no second copy."""
-    X = np.empty(shape, dtype)
-    flat = X.reshape(-1).view(np.uint8)
-    done = 0
-    while done < len(flat):
-        block = stream.read(min(_READ_BYTES, len(flat) - done))
-        if not block:
-            raise EOFError(f"the data end after {done:,} of {len(flat):,} bytes")
-        flat[done : done + len(block)] = np.frombuffer(block, np.uint8)
-        done += len(block)
-    return X
-
-
 @contextmanager
 def _open_member(path: Path, name: str) -> Iterator[tuple[IO[bytes], zipfile.ZipInfo]]:
     with zipfile.ZipFile(path) as archive:
@@ -255,11 +238,8 @@ def _open_member(path: Path, name: str) -> Iterator[tuple[IO[bytes], zipfile.Zip
 
 def _stored_at(path: Path, info: zipfile.ZipInfo) -> int:
     """Where the bytes of an uncompressed member begin: after the 30 bytes, name and extra of its header."""
-    with path.open("rb") as stream:
-        stream.seek(info.header_offset + 26)
-        lengths = stream.read(4)
-    name, extra = (int.from_bytes(length, "little") for length in (lengths[:2], lengths[2:]))
-    return info.header_offset + 30 + name + extra
+    lengths = np.fromfile(path, "<u2", count=2, offset=info.header_offset + 26)
+    return info.header_offset + 30 + int(lengths.sum(dtype=np.int64))
 
 
 @contextmanager

@@ -18,10 +18,7 @@ import math
 import mmap
 import os
 from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -29,7 +26,7 @@ import numpy as np
 from krepes.sources.identity_of_files import gone, stamp_of
 
 WINDOW_BYTES = 1 << 23  # the most that is read at once for rows that lie apart
-GAP_BYTES = 1 << 14  # rows nearer to one another, on average, are read with what lies between them
+GAP_BYTES = 1 << 14  # rows nearer to one another are read with what lies between them
 _COMPARED = 4096  # bytes of a map at the start, in the middle and at the end that must equal the file's
 _APART = 1040  # cells between lanes: more than a page of 4 KB, and no power of two
 
@@ -95,13 +92,9 @@ class RowFile:
             self._file = self.header.path.open("rb", buffering=0)
         except FileNotFoundError as error:
             raise gone(self.header.path) from error
-        # One call and no position to share; Windows has no such call.
-        self._read = partial(os.pread, self._file.fileno()) if hasattr(os, "pread") else self._seek_and_read
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     @property
@@ -109,63 +102,29 @@ class RowFile:
         return stamp_of(os.fstat(self._file.fileno()))
 
     def rows(self, start: int, stop: int) -> np.ndarray:
-        """Rows start to stop, in the caller's own memory."""
-        cells = self._cells(stop - start)
+        """Rows start to stop, in the caller's own memory.
+
+        Lanes are read a little apart, because copying across lanes whose distance is a power of two takes three times
+        as long (they fall into the same few lines of the cache).
+        """
+        count, header = stop - start, self.header
+        apart = min(count, _APART) if header.fortran else 0
+        cells = np.empty((self._lanes, count + apart, self._cell), np.uint8)[:, :count]
         for lane in range(self._lanes):
-            self.fill(cells[lane].reshape(-1).data, self._place(lane, start))
-        return self._numbers(cells)
+            place = header.offset + (lane * self._n + start) * self._cell
+            self.fill(cells[lane].reshape(-1).data, place)
+        numbers = cells.view(header.dtype)
+        if header.fortran:
+            return numbers.reshape(*header.shape[:0:-1], count).T
+        return numbers.reshape(count, *header.shape[1:])
 
     def take(self, wanted: np.ndarray) -> np.ndarray:
-        """The rows at distinct indices in increasing order."""
-        cells = self._cells(len(wanted))
+        """The rows at distinct indices in increasing order. What lies between near rows is read with them."""
         window = max(1, WINDOW_BYTES // self._cell)
-        edges = [0, *(np.flatnonzero(np.diff(wanted // window)) + 1).tolist(), len(wanted)]
-        for lane in range(self._lanes):
-            for low, high in pairwise(edges if len(wanted) else []):
-                self._pick(lane, wanted[low:high], cells[lane, low:high])
-        return self._numbers(cells)
-
-    def _pick(self, lane: int, wanted: np.ndarray, cells: np.ndarray) -> None:
-        """Fill `cells`, (b, c) bytes, with those at `wanted`, which all lie in one window."""
-        first, count = int(wanted[0]), len(wanted)
-        n_between = int(wanted[-1]) + 1 - first - count
-        if n_between == 0:
-            self.fill(cells.reshape(-1).data, self._place(lane, first))
-        elif n_between * self._cell <= GAP_BYTES * count:
-            span = np.empty((n_between + count, self._cell), np.uint8)
-            self.fill(span.reshape(-1).data, self._place(lane, first))
-            np.take(span, wanted - first, axis=0, out=cells, mode="clip")  # "raise" would copy once more
-        else:
-            self._fill_each((self._place(lane, 0) + wanted * self._cell).tolist(), cells)
-
-    def _fill_each(self, places: list[int], cells: np.ndarray) -> None:
-        data = b"".join([self._read(self._cell, place) for place in places])
-        if len(data) == cells.size:
-            cells[:] = np.frombuffer(data, np.uint8).reshape(cells.shape)
-            return
-        for cell, place in zip(cells, places):  # a network's file system may need several reads
-            self.fill(cell.data, place)
-
-    def _cells(self, count: int) -> np.ndarray:
-        """Memory for (lanes, count, c) bytes. Lanes are a little apart, because copying across lanes whose distance
-        is a power of two takes three times as long (they fall into the same few lines of the cache)."""
-        apart = min(count, _APART) if self.header.fortran else 0
-        return np.empty((self._lanes, count + apart, self._cell), np.uint8)[:, :count]
-
-    def _place(self, lane: int, row: int) -> int:
-        return self.header.offset + (lane * self._n + row) * self._cell
-
-    def _numbers(self, cells: np.ndarray) -> np.ndarray:
-        """(lanes, b, c) bytes as rows of numbers, (b, ...)."""
-        rest = self.header.shape[1:]
-        numbers = cells.view(self.header.dtype)
-        if self.header.fortran:
-            return numbers.reshape(*rest[::-1], cells.shape[1]).T
-        return numbers.reshape(cells.shape[1], *rest)
-
-    def _seek_and_read(self, size: int, place: int) -> bytes:
-        self._file.seek(place)
-        return self._file.read(size)
+        far = (np.diff(wanted) - 1) * self._cell > GAP_BYTES
+        runs = np.split(wanted, np.flatnonzero(far | (np.diff(wanted // window) > 0)) + 1)
+        parts = [self.rows(int(run[0]), int(run[-1]) + 1)[run - run[0]] for run in runs if len(run)]
+        return np.concatenate(parts) if parts else self.rows(0, 0)
 
     def fill(self, target: memoryview, place: int) -> None:
         """The bytes of the file from `place` on, as many as the target holds."""
@@ -195,7 +154,7 @@ def memmap_header(X: np.ndarray) -> ArrayHeader | None:
         return None
     # numpy maps from the last page boundary before the offset; `offset` is that of the whole map, not of a view.
     mapped_from = owner.offset - owner.offset % mmap.ALLOCATIONGRANULARITY
-    offset = mapped_from + _address(X) - _address(np.frombuffer(_map(owner), np.uint8))
+    offset = mapped_from + _address(X) - _address(np.frombuffer(owner._mmap, np.uint8))  # type: ignore[attr-defined]
     header = ArrayHeader(path, None, X.shape, X.dtype, not X.flags.c_contiguous, offset, "numpy memmap")
     end, size = offset + header.nbytes, path.stat().st_size
     if end > size:
@@ -207,18 +166,13 @@ def memmap_header(X: np.ndarray) -> ArrayHeader | None:
 
 
 def _map_of(X: np.ndarray) -> np.memmap | None:
-    """The memory map that an array is a view of, or is."""
+    """The memory map that an array is a view of, or is; a memmap that is the result of arithmetic is in memory."""
     owner: object = X
     while isinstance(owner, np.ndarray):
-        if isinstance(owner, np.memmap) and _map(owner) is not None:
+        if isinstance(owner, np.memmap) and getattr(owner, "_mmap", None) is not None:
             return owner
         owner = owner.base
     return None
-
-
-def _map(owner: np.memmap) -> mmap.mmap:
-    """The map itself; None for a memmap that is the result of arithmetic, and so in memory."""
-    return getattr(owner, "_mmap", None)  # type: ignore[return-value]
 
 
 def _address(X: np.ndarray) -> int:

@@ -31,15 +31,7 @@ from krepes.base.reporting import warn
 from krepes.base.rows import Rows, rebatch
 from krepes.sources.identity_of_files import gone
 from krepes.sources.source import TableSource, check_unique
-from krepes.sources.tables.csv_text import (
-    LEGACY,
-    check_encoding,
-    ends_in_quotes,
-    guess_encoding,
-    swallows_rows,
-    unclosed,
-    unclosed_line,
-)
+from krepes.sources.tables import csv_text
 
 _BLOCK_BYTES, _MOST_BLOCK_BYTES = 1 << 20, 1 << 28
 # of wide files: rows of a block, and bytes of a cell where none was seen yet
@@ -116,15 +108,17 @@ def open_csv(
     "cp1252"; None recognises it.
     """
     if encoding is not None:
-        return _scanned(_layout(path, check_encoding(encoding)), progress)
-    guess = guess_encoding(path)
+        return _scanned(_layout(path, csv_text.check_encoding(encoding)), progress)
+    guess = csv_text.guess_encoding(path)
     try:
         return _scanned(_layout(path, guess), progress)
     except _EncodingError:
         if guess != "utf-8":
             raise
-    found = _scanned(_layout(path, LEGACY), progress)
-    warn(f"{path}: not UTF-8 text; it is read as {LEGACY}. If letters come out wrong, give its encoding.")
+    found = _scanned(_layout(path, csv_text.LEGACY), progress)
+    warn(
+        f"{path}: not UTF-8 text; it is read as {csv_text.LEGACY}. If letters come out wrong, give its encoding."
+    )
     return found
 
 
@@ -135,14 +129,16 @@ def _scanned(layout: Layout, progress: Callable[[int], None] | None) -> CsvSourc
         kinds = [_widen(kind, column) for kind, column in zip(kinds, block.columns)]
         n_rows += block.num_rows
         last = block.columns[-1][-1].as_py() if block.num_rows else last
-        if any(swallows_rows(column, layout.delimiter, len(layout.names)) for column in block.columns):
-            _raise_unclosed(layout)
+        if any(
+            csv_text.swallows_rows(column, layout.delimiter, len(layout.names)) for column in block.columns
+        ):
+            _check_closed(layout)
         if progress is not None:
             progress(n_rows)
     if n_rows == 0:
         raise ValueError(f"{layout.path}: there are no rows below the line of column names.")
-    if ends_in_quotes(last, layout.path, layout.encoding):
-        _raise_unclosed(layout)
+    if csv_text.ends_in_quotes(last, layout.path, layout.encoding):
+        _check_closed(layout)
     return CsvSource(layout, pa.schema(list(zip(layout.names, kinds))), n_rows)
 
 
@@ -150,11 +146,11 @@ class _EncodingError(ValueError):
     """The bytes of a file are not text in the encoding that it is read in."""
 
 
-def _raise_unclosed(layout: Layout) -> None:
+def _check_closed(layout: Layout) -> None:
     """Raise an error that names the line where a quoted cell begins that is never closed, if there is one."""
-    line = unclosed_line(layout.path, layout.delimiter, len(layout.names), layout.encoding)
+    line = csv_text.unclosed_line(layout.path, layout.delimiter, len(layout.names), layout.encoding)
     if line is not None:
-        raise ValueError(f"{layout.path}: {unclosed(line)}")
+        raise ValueError(f"{layout.path}: {csv_text.unclosed(line)}")
 
 
 def _layout(path: Path, encoding: str) -> Layout:
@@ -169,7 +165,7 @@ def _layout(path: Path, encoding: str) -> Layout:
     draft = Layout(path, (), True, delimiter, encoding, block_bytes)
     with _reading(path, draft), _reader(draft, None, 0) as reader:
         names = reader.schema.names
-    if all(_is_number(name) for name in names):
+    if _convert(pa.array(names), pa.float64()) is not None:
         return replace(draft, names=tuple(f"x{j}" for j in range(len(names))), has_header=False)
     check_unique(names, str(path))
     return replace(draft, names=tuple(names))
@@ -196,14 +192,6 @@ def _delimiter(text: str, tabs: bool) -> str:
         return "\t"
     least = {mark: min(line.count(mark) for line in lines if line) for mark in _DELIMITERS}
     return max(_DELIMITERS, key=lambda mark: (lines[0].count(mark) > 0, least[mark], lines[0].count(mark)))
-
-
-def _is_number(name: str) -> bool:
-    try:
-        float(name)
-    except ValueError:
-        return False
-    return True
 
 
 @contextmanager
@@ -309,9 +297,9 @@ def _explain(message: str, layout: Layout | None) -> str:
     broken = ragged or "straddling" in message or "Empty CSV" in message
     n_columns = int(ragged[1]) if ragged else 0
     if broken and layout:
-        line = unclosed_line(layout.path, layout.delimiter, n_columns, layout.encoding)
+        line = csv_text.unclosed_line(layout.path, layout.delimiter, n_columns, layout.encoding)
         if line is not None:
-            return unclosed(line)
+            return csv_text.unclosed(line)
     if ragged and layout:
         row = _line(message) or _ragged_line(layout) or "a line"
         cells = f"{row} has {ragged[2]} cells where {ragged[1]} columns were expected"

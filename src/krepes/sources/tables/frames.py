@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,18 +30,6 @@ if TYPE_CHECKING:
 
 Index = slice | np.ndarray
 Part = Callable[[Any, pa.Schema, Index], pa.Table]  # (frame, wanted columns and types, rows) -> table
-
-
-class ArrowDataset(Protocol):
-    """What a Hugging Face dataset offers."""
-
-    column_names: list[str]
-
-    def with_format(self, kind: str) -> ArrowDataset: ...
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: slice | list[int]) -> pa.Table: ...
 
 
 class FrameSource(IndexedSource, TableSource):
@@ -116,7 +104,7 @@ def polars_source(frame: pl.DataFrame) -> FrameSource:
     return FrameSource(frame, schema, _polars_part, "polars DataFrame")
 
 
-def hugging_face_source(dataset: ArrowDataset) -> FrameSource:
+def hugging_face_source(dataset: Any) -> FrameSource:
     """A dataset of the Hugging Face library, whose rows are Arrow data in a mapped file."""
     arrow = dataset.with_format("arrow")
     empty = pa.schema([(name, pa.null()) for name in arrow.column_names])
@@ -156,7 +144,7 @@ def _polars_part(frame: pl.DataFrame, schema: pa.Schema, index: Index) -> pa.Tab
     return conform(rows.to_arrow(), schema)
 
 
-def _hugging_face_part(dataset: ArrowDataset, schema: pa.Schema, index: Index) -> pa.Table:
+def _hugging_face_part(dataset: Any, schema: pa.Schema, index: Index) -> pa.Table:
     rows = dataset[index.start : index.stop] if isinstance(index, slice) else dataset[index.tolist()]
     return conform(rows, schema)
 

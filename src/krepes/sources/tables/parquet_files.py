@@ -110,12 +110,10 @@ class ParquetSource(TableSource):
                     yield self._with_partition(pa.Table.from_batches([batch]))
 
     def _check_unchanged(self, footer: pq.FileMetaData) -> None:
-        if (footer.num_rows, footer.num_row_groups) != (self.n_rows, len(self.group_rows)):
-            raise ValueError(
-                f"{self.path}: {self.n_rows:,} rows in {len(self.group_rows):,} row groups were counted when it was "
-                f"opened; now there are {footer.num_rows:,} in {footer.num_row_groups:,}. The file changed; open it "
-                "again."
-            )
+        before = f"{self.n_rows:,} rows in {len(self.group_rows):,} row groups"
+        now = f"{footer.num_rows:,} rows in {footer.num_row_groups:,} row groups"
+        if now != before:
+            raise ValueError(f"{self.path}: the file had {before}, and has {now}. Open it again.")
 
     def _with_partition(self, table: pa.Table) -> pa.Table:
         for name in self.schema.names:
