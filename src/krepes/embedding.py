@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from krepes.base.validation import (
     is_integer,
     is_number,
 )
-from krepes.engines import Engine, Local, as_engine
+from krepes.engines import Local, as_engine
 from krepes.features import FeatureSpace, FitData, MomentPass, held_out, opener_of, prepare
 from krepes.features.held_out import HeldOut
 from krepes.features.space import LEAST_FOLDS
@@ -43,8 +43,8 @@ from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss, as_loss
 from krepes.moments import Moments
+from krepes.one_pass import Kernels
 from krepes.preimages.invertible import Invertible
-from krepes.preprocessing.preparing import Preprocess
 from krepes.preprocessing.targets import labelled_rows
 from krepes.regression.label_choice import Comparison, compare_by_labels
 from krepes.solvers import Callback, Solver, choose_solver
@@ -63,6 +63,7 @@ REFITTED = {
 }  # need no data
 
 
+@dataclass(eq=False, repr=False)
 class KernelEmbedding(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, Invertible[Moments | Parts[Moments]]
 ):
@@ -183,19 +184,22 @@ class KernelEmbedding(
     (150, 4)
     """
 
-    n_components: int | str
-    n_landmarks: int | None
-    loss: str | Loss | Callable
-    solver: str | Solver
-    regularization: float
-    feature_noise: float | str
-    scale: str
-    n_folds: int | None
-    space: FeatureSpace | None
+    n_components: int | str = 64
+    _: KW_ONLY
+    kernel: Kernels = "auto"
+    loss: str | Loss | Callable = "spectral_contrastive"
+    views: str | Views | None = "auto"
+    n_landmarks: int | None = 1000
+    solver: str | Solver = "auto"
+    regularization: float = 1e-5
+    feature_noise: float | str = "auto"
+    scale: str = "kernel"
+    n_folds: int | None = None
+    space: FeatureSpace | None = None
 
-    loss_: Loss
-    solver_: Solver
-    selection_: Comparison
+    loss_: Loss = field(init=False)
+    solver_: Solver = field(init=False)
+    selection_: Comparison = field(init=False)
 
     component_kinds = {
         "kernel": Kernel,
@@ -206,30 +210,6 @@ class KernelEmbedding(
     }
     total_name = "moments"
     solution_type = LinearMap
-
-    def __init__(
-        self,
-        n_components: int | str = 64,
-        *,
-        kernel: str | Kernel | Callable = "auto",
-        loss: str | Loss | Callable = "spectral_contrastive",
-        views: str | Views | None = "auto",
-        landmarks: Any = "pivoted_cholesky",
-        n_landmarks: int | None = 1000,
-        solver: str | Solver = "auto",
-        regularization: float = 1e-5,
-        feature_noise: float | str = "auto",
-        scale: str = "kernel",
-        n_folds: int | None = None,
-        preprocess: Preprocess = "auto",
-        space: FeatureSpace | None = None,
-        engine: Engine | str | None = None,
-        device: str = "auto",
-        dtype: str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ):
-        self._store(locals())
 
     def set_params(self, **params: Any) -> KernelEmbedding:
         """Set parameters; `solver__max_epochs=...` with solver="auto" is for the solver that the loss gets."""

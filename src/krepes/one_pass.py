@@ -15,7 +15,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -84,6 +84,7 @@ class StoredModel:
     group_column: str | None
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
     """The base of every model that one pass over the data gives.
 
@@ -121,39 +122,19 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
     total_name: ClassVar[str] = "sums"  # in a model file
     solution_type: ClassVar[type | None] = None  # of the solution, if a model file keeps it
 
-    kernel: Kernels
-    landmarks: Any
-    n_landmarks: int | str | None
-    preprocess: Preprocess
-    engine: Engine | str | None
-    device: str
-    dtype: str
-    random_state: int | np.random.RandomState | None
-    verbose: int
-    views: str | Views | None = None
+    kernel: Kernels = "gaussian"
+    landmarks: Any = "pivoted_cholesky"
+    n_landmarks: int | str | None = 1000
+    preprocess: Preprocess = "auto"
+    engine: Engine | str | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+    views: str | Views | None = field(default=None, init=False)
 
-    _fitted: Fit[T] | None = None
-    _solution: R | None = None
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Kernel | Callable = "gaussian",
-        landmarks: Any = "pivoted_cholesky",
-        n_landmarks: int | None = 1000,
-        preprocess: Preprocess = "auto",
-        engine: Engine | str | None = None,
-        device: str = "auto",
-        dtype: str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ):
-        self._store(locals())
-
-    def _store(self, given: dict[str, Any]) -> None:
-        """Keep the arguments of a constructor under their names, as scikit-learn asks."""
-        for name in self._get_param_names():
-            setattr(self, name, given[name])
+    _fitted: Fit[T] | None = field(default=None, init=False)
+    _solution: R | None = field(default=None, init=False)
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; `kernel__lengthscale=...` is for a part of the model, also if it was given by name."""

@@ -30,13 +30,11 @@ from krepes.base.linalg import descending_eigh
 from krepes.base.reporting import display, warn
 from krepes.base.rows import REDUCE, Rows, dense
 from krepes.base.validation import as_matrix, check_count, check_number, is_integer
-from krepes.engines import Engine
 from krepes.features import FeatureSpace, FitData, Spec
 from krepes.kernels import Kernel, as_kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.landmarks.nystrom import NystromMap
-from krepes.one_pass import Kernels, OnePassEstimator
-from krepes.preprocessing.preparing import Preprocess
+from krepes.one_pass import OnePassEstimator
 from krepes.regression.ridge_algebra import NormalSums
 from krepes.tally import Fit, total
 from krepes.tally.fit import check_checkpoint
@@ -124,22 +122,15 @@ class KernelAutoencoder(
 
     n_components: int = 16
     _: KW_ONLY
-    kernel: Kernels = "gaussian"
     decoder_kernel: str | Kernel = "gaussian"
     regularization: float = 0.1
     encoder_regularization: float | None = None
     encoder_noise: float = 1e-3
-    landmarks: Any = "pivoted_cholesky"
     n_landmarks: int | str | None = 500
     max_rows: int = 5000
     max_iter: int = 200
     tol: float = 1e-4
-    preprocess: Preprocess = "auto"
-    engine: Engine | str | None = None
-    device: str = "auto"
     dtype: str = "float64"
-    random_state: int | np.random.RandomState | None = None
-    verbose: int = 0
 
     decoder_kernel_: Kernel = field(init=False)
     history_: list[float] = field(init=False)

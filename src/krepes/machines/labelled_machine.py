@@ -30,7 +30,6 @@ from krepes.base.codec import State, decode, decode_entry, encode
 from krepes.base.reporting import display
 from krepes.base.rows import Rows, as_sparse
 from krepes.base.validation import check_count
-from krepes.engines import Engine
 from krepes.features import ChosenKernel, FeatureSpace, FitData, Spec, prepare
 from krepes.features.choices import AUTO_LANDMARKS, landmark_count
 from krepes.features.fit_data import as_weights
@@ -98,14 +97,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
     kernel: Kernels = "auto"
     lengthscale: Lengthscale = "auto"
     input_metric: str | None = "diagonal"
-    landmarks: Any = "pivoted_cholesky"
     n_landmarks: int | str | None = "auto"
-    preprocess: Preprocess = "auto"
-    engine: Engine | str | None = None
-    device: str = "auto"
-    dtype: str = "auto"
-    random_state: int | np.random.RandomState | None = None
-    verbose: int = 0
 
     targets_: Targets = field(init=False)
     label_: str | None = field(init=False)  # the column that the targets were, if they were one

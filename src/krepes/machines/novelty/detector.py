@@ -22,7 +22,6 @@ from krepes.base import packing
 from krepes.base.codec import State
 from krepes.base.reporting import display, warn
 from krepes.base.validation import check_choice, check_count, check_number, check_share, is_number
-from krepes.engines import Engine
 from krepes.features import ChosenKernel, FeatureSpace, FitData, Spec, prepare
 from krepes.features.choices import landmark_count
 from krepes.kernels import Custom, EmpiricalNTK, Kernel, Precomputed
@@ -36,7 +35,7 @@ from krepes.machines.novelty.scores import SCORES
 from krepes.machines.novelty.solution import NoveltyPass, NoveltySolution, NoveltyTotal
 from krepes.one_pass import OnePassEstimator
 from krepes.preprocessing.input_space import InputSpace
-from krepes.preprocessing.preparing import Candidates, Preprocess
+from krepes.preprocessing.preparing import Candidates
 from krepes.tally import Fit
 
 LEAST_SHARE, MOST_SHARE = 1 / STRETCH, 1 - 1 / STRETCH
@@ -115,15 +114,8 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
     lengthscale: Lengthscale = "auto"
     penalty: float | str = "auto"
     calibration_share: float = 0.4
-    landmarks: Any = "pivoted_cholesky"
     n_landmarks: int | str | None = "auto"
     n_kept: int = 20_000
-    preprocess: Preprocess = "auto"
-    engine: Engine | str | None = None
-    device: str = "auto"
-    dtype: str = "auto"
-    random_state: int | np.random.RandomState | None = None
-    verbose: int = 0
 
     penalty_: float = field(init=False)
 
