@@ -178,4 +178,4 @@ def test_members_without_rows_and_noise_do_not_stop(tmp_path):
     np.save(tmp_path / "y.npy", rng.normal(size=80))
     text = run("prune", tmp_path / "p.npy", "--labels", tmp_path / "y.npy", "--out-of-bag")
     assert "no row to judge it by" in text
-    assert "Warning: No member explains more of the target than noise would" in text
+    assert "Warning: The best member explains" in text

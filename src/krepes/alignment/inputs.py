@@ -86,7 +86,6 @@ def row_indices(rows: Any) -> np.ndarray:
     indices = as_array(rows, "rows")
     if indices.ndim != 1 or indices.dtype.kind not in "iu" or indices.min(initial=0) < 0:
         raise ValueError(
-            f"rows has shape {indices.shape} and holds {indices.dtype}; expected one index per row of the batch, "
-            "integers from 0."
+            f"rows has shape {indices.shape} and holds {indices.dtype}; expected an index from 0 for each row."
         )
     return indices.astype(np.int64)

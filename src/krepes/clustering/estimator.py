@@ -200,15 +200,11 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):
         W = self.affinity_matrix_ = linked(kept.affinity, kept.coefficients, k)
         if not W.sum() > 0:
             raise ValueError(
-                "Every coefficient is zero: no row is expressed by others, so there is nothing to cluster by. Rows are "
-                "zero or pairwise orthogonal; use a kernel of distances, such as kernel='gaussian'."
+                "No row is expressed by others, so that there is nothing to cluster by. Try kernel='gaussian'."
             )
         count, _ = components(W)
         if count > k:
-            warn(
-                f"The affinity has {count} components that no coefficient joins, and {k} clusters were asked for: "
-                "the smallest components are put together.",
-            )
+            warn(f"The affinity has {count} components for {k} clusters: the smallest are put together.")
         _, vectors = leading_eigenpairs(W, max(k, count), generator)
         self.labels_ = self._kept_labels = assign(vectors, k, self.n_init, generator)
 

@@ -84,8 +84,7 @@ def settings_for(estimator: SubspaceClustering, n_given: int, n: int, d: int) ->
     truncation = None if estimator.truncation is None else min(int(estimator.truncation), n - 1)
     if truncation is None and n > LARGEST_DUAL:
         raise ValueError(
-            f"truncation=None makes an affinity of {n:,} x {n:,} numbers; give a number of coefficients per row, "
-            "such as truncation=7."
+            f"truncation=None makes an affinity of {n:,} x {n:,} numbers: give a number, such as truncation=7."
         )
     return Settings(
         kernel=kernel,

@@ -253,7 +253,7 @@ def _cholesky(S: Tensor, kernel: Kernel, lam: float) -> Tensor:
     L, failed = torch.linalg.cholesky_ex(S)
     if failed or not torch.isfinite(L.diagonal()).all():
         raise ValueError(
-            f"K + {lam:.3g} I has no Cholesky factor for {kernel}: the kernel is not positive semi-definite on these "
-            "rows, or the ridge is too small for their rank. Raise regularization, or use another kernel."
+            f"{kernel} is not positive semi-definite on these rows, or the ridge {lam:.3g} is too small: raise "
+            "regularization, or use another kernel."
         )
     return L

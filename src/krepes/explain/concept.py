@@ -159,10 +159,8 @@ class Concept(BaseEstimator):
             if len(part) < LEAST:
                 raise ValueError(f"{kind}: got {len(part)} rows; expected at least {LEAST} of either kind.")
         if parts[0].shape[1] != parts[1].shape[1]:
-            raise ValueError(
-                f"positives have {parts[0].shape[1]} components and negatives {parts[1].shape[1]}: expected "
-                "representations by one model."
-            )
+            widths = f"{parts[0].shape[1]} and {parts[1].shape[1]}"
+            raise ValueError(f"positives and negatives have {widths} components: expected one model's.")
         Z = np.concatenate(parts)
         y = np.repeat([1, 0], [len(part) for part in parts])
         generator = generator_of(self.random_state)

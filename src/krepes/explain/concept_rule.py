@@ -41,8 +41,7 @@ def rows_by_rule(source: Source, rule: str) -> tuple[np.ndarray, np.ndarray]:
     with_it, without = np.flatnonzero(holds & ~found.missing), np.flatnonzero(~holds & ~found.missing)
     if not (len(with_it) and len(without)):
         raise ValueError(
-            f"The rule {rule!r:.100} holds for {len(with_it):,} rows and not for {len(without):,}: a concept needs "
-            "rows of both kinds."
+            f"The rule {rule!r:.100} holds for {len(with_it):,} rows and not for {len(without):,}: both are needed."
         )
     return with_it, without
 

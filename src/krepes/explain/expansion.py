@@ -96,8 +96,7 @@ def checked(model: Explained) -> Explained:
     """The model, if it can be explained."""
     if not isinstance(model, Explained):
         raise TypeError(
-            f"model is a {type(model).__name__}; expected a fitted KernelEmbedding, or a kernel ridge machine or "
-            "Gaussian process."
+            f"model is a {type(model).__name__}; expected a KernelEmbedding, kernel machine or Gaussian process."
         )
     return model
 
@@ -155,8 +154,7 @@ def in_range(factors: Tensor, model: Explained, what: str) -> Tensor:
     size, kept = factors.abs().max(), factors.to(model.space_.dtype)
     if not torch.isfinite(kept).all() or (size > 0 and not kept.any()):
         raise ValueError(
-            f"{what} go up to {size.item():.3g}, out of the range of {model.space_.dtype}: bring the direction "
-            "to unit length, the rows to unit scale, or fit with dtype='float64'."
+            f"{what} go up to {size.item():.3g}, out of range: scale the direction, or fit with dtype='float64'."
         )
     return kept
 
@@ -193,9 +191,8 @@ class LandmarkKernel:
         if failed:
             values = torch.linalg.eigvalsh(self.K)
             raise ValueError(
-                f"Leaving landmarks out needs a positive semi-definite kernel, whose norm says which function is "
-                f"nearest; {self._name} has eigenvalues from {values[0].item():.3g} to {values[-1].item():.3g} on the "
-                "landmarks. Use influence or attribution, which need no norm, or fit with another kernel."
+                f"Leaving landmarks out needs a positive semi-definite kernel; {self._name} has eigenvalues from "
+                f"{values[0].item():.3g} to {values[-1].item():.3g}. Use influence or attribution instead."
             )
         return torch.cholesky_inverse(L)
 

@@ -172,13 +172,11 @@ def _of_rows(model: Explained, labels: np.ndarray) -> np.ndarray:
     rows = landmark_rows(model)
     if rows is None:
         raise ValueError(
-            "This model's landmarks were given as points, so labels of rows say nothing about them: give the labels "
-            "of the landmarks, with of_landmarks=True."
+            "The landmarks were given as points, not rows: give the labels of landmarks, with of_landmarks=True."
         )
     if rows.max() >= len(labels):
         raise ValueError(
-            f"Got {len(labels)} labels, but row {rows.max()} of the training data is a landmark: give the labels of "
-            "all training rows."
+            f"Got {len(labels)} labels, but row {rows.max()} is a landmark: give the labels of all training rows."
         )
     return labels[rows]
 

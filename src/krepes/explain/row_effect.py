@@ -184,8 +184,7 @@ def row_effect(
     check_choice("method", method, METHODS)
     if not isinstance(model, KernelEmbedding | RidgeMachine):
         raise TypeError(
-            f"model is a {type(model).__name__}; expected a fitted KernelEmbedding, KernelRidgeClassifier or "
-            "KernelRidgeRegressor."
+            f"model is a {type(model).__name__}; expected a fitted KernelEmbedding or kernel ridge machine."
         )
     model.check_input(X)
     rows = as_row_indices(rows, model.space_.reader(X).n_rows)
@@ -265,8 +264,7 @@ def _turning(model: KernelEmbedding) -> SpanChange:
     task, moments = model._task(), model.moments_
     if moments is None or not isinstance(model.solver_, ClosedForm) or not model.loss_.offers("minimiser"):
         raise ValueError(
-            f"{model.loss_} was minimised by {model.solver_}: to first order, effects are known for closed forms. Ask "
-            "for method='exact'."
+            f"{model.loss_} was minimised by {model.solver_}, not in closed form: ask for method='exact'."
         )
     noise = task.noise_with(model.views_) if model.loss_.views_needed > 1 else 0.0
     return SpanChange(Problem(model.loss_, task.regularization, noise), moments, model.n_components_)

@@ -288,8 +288,7 @@ class LearnedInverse:
         """Learn from rows X (n, d) and their representations Z (n, h); `are_centres`: Z are the centres (m, h)."""
         if len(X) < LEAST_ROWS:
             raise ValueError(
-                f"An inverse is learned from at least {LEAST_ROWS} rows; this model has {len(X)} landmark"
-                f"{'s' * (len(X) != 1)}. Call fit_inverse with rows of the data."
+                f"{len(X)} landmarks are too few: call fit_inverse with at least {LEAST_ROWS} rows of the data."
             )
         found = learn_decoder(Z, X, centres)
         figures, coefficients, constant = learn_errors(found, X, Z, are_centres)

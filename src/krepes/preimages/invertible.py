@@ -89,8 +89,7 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
         largest = float(np.finfo(self.reconstruct_dtype).max)
         if not (found.rows.abs().max() < largest and found.upper.isfinite().all()):
             raise ValueError(
-                f"Z has numbers of up to {np.abs(given).max():.3g}, too far from the representations of this model to "
-                "be decoded: their rows leave the range of floating-point numbers."
+                f"Z has numbers of up to {np.abs(given).max():.3g}, too far from this model's to be decoded."
             )
         error = ErrorEstimate(*(part.numpy() for part in (found.expected, found.upper, found.trusted)))
         return self._with_error(self._original(found.rows), error, return_error)
@@ -170,8 +169,7 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
             )
         if inputs.of_objects:
             raise ValueError(
-                "This model was fitted on objects, which cannot be rebuilt from numbers: only vectors, tables and "
-                "images have an inverse. krepes.explain.top_influence finds the real examples nearest to a row."
+                "Objects have no inverse, as vectors, tables and images have; `top_influence` finds examples instead."
             )
 
     def _learned_inverse(self) -> LearnedInverse:
@@ -223,8 +221,7 @@ class Invertible(OnePassEstimator[T, LinearMap], Generic[T]):
         doubtful = int((~error.trusted).sum())
         if doubtful:
             warn(
-                f"{doubtful:,} of {len(error.trusted):,} rows cannot be trusted: their representations are far from "
-                "those that the inverse was learned from, or hold too little of the row. return_error=True says which.",
+                f"{doubtful:,} of {len(error.trusted):,} rows cannot be trusted; return_error=True says which."
             )
         return rows
 

@@ -80,10 +80,7 @@ class LayerOutputs:
         self.columns: dict[str, list[str]] = {}
         if module is not None:
             if are_layers(X):
-                raise TypeError(
-                    "X is {layer: features}, but the network takes rows. Give network=None to use layers that are "
-                    "computed already."
-                )
+                raise TypeError("X is {layer: features}, but the network takes rows: give network=None.")
             self.rows = NetworkRows(X)
             if self.rows.first.ndim < 2:
                 raise ValueError(
@@ -141,8 +138,7 @@ class LayerOutputs:
         for name, given in self.columns.items():
             if given != columns.get(name, given):
                 raise ValueError(
-                    f"The columns of layer {name!r} are {', '.join(map(str, given[:10]))}, and in fit they were "
-                    f"{', '.join(map(str, columns[name][:10]))}: give the same, in the same order."
+                    f"Layer {name!r} has the columns {given[:10]}; expected {columns[name][:10]}, as in fit."
                 )
 
     def blocks(

@@ -82,8 +82,7 @@ class NetworkRows:
             if high == len(rows):
                 return
         raise ValueError(
-            f"The loader gave {start:,} rows, and row {int(rows[-1]):,} was expected. It must give the same rows in "
-            "every pass."
+            f"The loader ended after {start:,} rows, before row {rows[-1]:,}: every pass must give the same rows."
         )
 
 
@@ -143,8 +142,7 @@ def iter_layers(
     unknown = [name for name in names if name not in parts]
     if unknown or not names:
         raise ValueError(
-            f"layers: {', '.join(map(repr, unknown)) or 'none'} is not a part of the module. Its parts are "
-            f"{', '.join(layer_names(module)[:30])}."
+            f"layers={names}: {unknown or 'none'} is not a part of the module; parts: {layer_names(module)[:30]}."
         )
     place, first = next(module.parameters(), torch.empty(0)), 0
     given = X if isinstance(X, NetworkRows) else NetworkRows(X)
@@ -267,7 +265,6 @@ def _rows(output: Tensor, rows: np.ndarray, name: str, pool: bool) -> np.ndarray
     bad = rows[~np.isfinite(Z).all(axis=1)]
     if len(bad):
         raise ValueError(
-            f"Layer {name!r} has NaN or infinite values, first in row {bad[0]:,}. Check that row, and that X is "
-            "scaled as the network was trained."
+            f"Layer {name!r} has NaN or infinite values, first in row {bad[0]:,}. Check that row and its scale."
         )
     return Z

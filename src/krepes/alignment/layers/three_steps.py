@@ -113,10 +113,7 @@ def choose_layers(
     variances = np.array([Z.var(axis=0).sum() for Z in features.values()])
     alive = variances > 1e-20 * np.array([np.square(Z).sum(axis=1).mean() for Z in features.values()])
     if not alive.any():
-        raise ValueError(
-            "All layers are constant, or so far from zero that rounding hides what varies: nothing distinguishes the "
-            "classes."
-        )
+        raise ValueError("All layers are constant, up to rounding: nothing tells the classes apart.")
     weights = np.where(alive, 1 / np.where(alive, variances, 1.0), 0.0)
     weights = weights / weights.max()
     weights /= np.linalg.norm(weights)

@@ -309,10 +309,8 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
             return LayerOutputs(X, self.network_, self.batch_rows, self.pool, 1.0 if given else 255.0)
         if not are_layers(X):
             if not reset and self._given != [MATRIX]:
-                raise TypeError(
-                    f"X is a {type(X).__name__}; fit had layers, so expected {{layer: features}} with "
-                    f"{', '.join(self._given)}."
-                )
+                expected = f"{{layer: features}} with {', '.join(self._given)}, as in fit"
+                raise TypeError(f"X is a {type(X).__name__}; expected {expected}.")
             X = {MATRIX: estimator_rows(self, X, dtype=(np.float64, np.float32), reset=reset)}
         outputs = LayerOutputs(X)
         if reset:

@@ -180,14 +180,12 @@ def _check_kind(ensemble: FittedEnsemble) -> None:
     name = type(ensemble).__name__
     if isinstance(ensemble, _HISTOGRAM):
         raise TypeError(
-            f"{name} does not give its trees one by one, so dropped ones would still be called. Use "
-            "GradientBoosting, or fewer iterations (max_iter, early_stopping)."
+            f"{name} does not give its trees one by one: use GradientBoosting, or fewer iterations."
         )
     if not isinstance(ensemble, (*_BAGGING, *_FORESTS, *_GRADIENT, *_ADABOOST, *_NAMED)):
         raise TypeError(
-            f"{name} is not an ensemble that can be pruned: expected fitted scikit-learn Bagging, RandomForest, "
-            "ExtraTrees, GradientBoosting, AdaBoost, Voting or Stacking (of a search or pipeline the ensemble inside); "
-            "or the members' predictions as an array, (n, members) or (n, members, classes)."
+            f"{name} cannot be pruned. Give a fitted ensemble (the one inside of a pipeline): Bagging, RandomForest, "
+            "ExtraTrees, GradientBoosting, AdaBoost, Voting, Stacking; or predictions, (n, members)."
         )
     if getattr(ensemble, "loss", None) == "quantile":
         raise ValueError(

@@ -145,20 +145,17 @@ def judge(
     rows = n if usable is None else int(usable[:, np.argmax(best)].sum())
     if is_chance(selection.alone, rows):
         warn(
-            f"No member explains more of the target than noise would: the best {best.max():.1%} of the variance, of "
-            f"{rows:,} rows and {len(best)} members. Do not trust this choice."
+            f"The best member explains {best.max():.1%} of the target, no more than noise: do not trust this choice."
         )
     elif usable is None and (repeats_target(outputs, target) or (numbers and 1 - of_all < 1e-9)):
         warn(
-            "The members fit the given rows perfectly: they were probably trained on them, and the choice says nothing "
-            "about other rows. Give rows held out from training."
+            "The members fit the rows perfectly, and were probably trained on them: give rows held out from training."
         )
     elif of_all - kept > max(WORSE * (1 - of_all), 0.005, noise):
         out_of_bag = "share of the classes' variance explained"
         what = "R²" if numbers else "accuracy" if usable is None else out_of_bag
         warn(
-            f"The kept members predict worse than all: {what} {kept:.3f}, with all {of_all:.3f} (on rows left out of "
-            "the choice in turn). Keep the whole ensemble where this matters."
+            f"The kept members predict worse than all, on rows left out: {what} {kept:.3f}, with all {of_all:.3f}."
         )
     return float(scores[0]), float(scores[1])
 

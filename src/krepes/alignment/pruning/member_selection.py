@@ -177,8 +177,8 @@ def _rows_of_pairs(seen: np.ndarray, names: Sequence[str] | None) -> np.ndarray:
     if len(apart):
         k, other = (place if names is None else names[int(place)] for place in apart[0])
         raise TooFewRowsError(
-            f"Members {k} and {other} have no row in common that neither was trained on: out-of-bag predictions need "
-            'more rows or smaller samples. Pass held-out rows with predictions="given".'
+            f"No row is unseen by both members {k} and {other}: give more rows, or held-out rows with "
+            'predictions="given".'
         )
     return np.maximum(both, 1)
 

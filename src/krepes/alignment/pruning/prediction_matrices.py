@@ -16,7 +16,7 @@ import numpy as np
 
 from krepes.alignment.inputs import Numbers
 from krepes.alignment.pruning.ensemble_members import Ensemble
-from krepes.base.validation import LARGEST, REMEDIES, SQUARES, as_array, check_finite
+from krepes.base.validation import LARGEST, SQUARES, as_array, check_finite
 from krepes.preprocessing.labels import missing_values, plain_values, present_labels
 
 Classes = Sequence[str] | Sequence[float] | np.ndarray  # labels, in the order of columns
@@ -73,8 +73,7 @@ def as_predictions(P: Numbers) -> np.ndarray:
         )
     if P.dtype.kind in REFUSED or (P.ndim == 3 and P.dtype.kind not in "fiub"):
         raise TypeError(
-            f"Predictions of shape {P.shape} hold {P.dtype}; expected numbers, or labels (n, members). "
-            f"{REMEDIES.get(P.dtype.kind, '')}"
+            f"Predictions of shape {P.shape} hold {P.dtype}; expected numbers, or labels (n, members)."
         )
     if P.ndim == 3 and P.shape[2] < 2:
         raise ValueError(f"Predictions have shape {P.shape}: one class. Give (n, members) for regression.")
@@ -200,10 +199,9 @@ def _of_votes(P: np.ndarray, y: np.ndarray, classes: np.ndarray, task: str) -> t
         return classes, between
     if numbers and (not numeric_classes or (votes != np.round(votes)).any()):
         raise ValueError(
-            f"Predictions lie between {votes.min():g} and {votes.max():g}, and y has {len(classes)} classes, "
-            f"{classes[:10].tolist()}. For classification expected: labels of y; probabilities of the second of two "
-            "classes, between 0 and 1 (turn scores s into 1 / (1 + exp(-s))); or an array (n, members, classes) of "
-            'probabilities or scores. To predict y as a number use task="regression".'
+            f"Predictions lie between {votes.min():g} and {votes.max():g}; y has the classes {classes[:10].tolist()}. "
+            "Give labels of y, probabilities of the second of two classes (of scores, 1 / (1 + exp(-s))), or an array "
+            '(n, members, classes); or predict numbers, with task="regression".'
         )
     if numbers != numeric_classes:
         raise TypeError(
@@ -219,6 +217,5 @@ def _of_scores(n_classes: int, classes: np.ndarray, given: bool) -> np.ndarray:
     if not given and classes.dtype.kind in "iu" and classes.min() >= 0 and classes.max() < n_classes:
         return np.arange(n_classes)
     raise ValueError(
-        f"Predictions are of {n_classes} classes and there are {len(classes)}, {classes[:10].tolist()}: give "
-        "classes=[...], in the order of the columns."
+        f"Predictions are of {n_classes} classes, and y has {classes[:10].tolist()}: give classes=[...], in order."
     )

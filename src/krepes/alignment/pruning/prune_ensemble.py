@@ -106,8 +106,7 @@ def prune_ensemble(
     if _is_estimator(ensemble):
         if task != "auto" or classes is not None or names is not None:
             raise ValueError(
-                f"task={task!r}, classes={classes!r}, names={names!r} are for an array of predictions. Leave them out: "
-                "the ensemble has its own."
+                f"task={task!r}, classes={classes!r}, names={names!r} are for arrays; an ensemble has its own."
             )
         parts, rows, y = _members(ensemble, X, y)
     else:
@@ -178,16 +177,15 @@ def _unseen(outputs: np.ndarray, target: np.ndarray, parts: Ensemble, prediction
         if predictions == "out_of_bag":
             trained = "unknown rows" if parts.n_rows is None else f"{parts.n_rows:,}"
             raise ValueError(
-                f"X has {len(target):,} rows, and members were trained on {trained}: out-of-bag predictions need the "
-                'training rows in their order, and members that have not seen them all. Use predictions="given".'
+                f"X has {len(target):,} rows, and members were trained on {trained}: out-of-bag predictions need "
+                'training rows that some members have not seen. For other rows use predictions="given".'
             )
         return None
     trained_on = is_trained_on(outputs, target, usable)
     if predictions == "given":
         if trained_on and len(target) >= MANY:
             warn(
-                "Members fit the rows of their samples better than others: X seems to be their training data. "
-                'predictions="out_of_bag" judges each by the rows that it has not seen.'
+                'X seems to be the training data: predictions="out_of_bag" judges members by rows they have not seen.'
             )
         return None
     if trained_on:
@@ -197,7 +195,6 @@ def _unseen(outputs: np.ndarray, target: np.ndarray, parts: Ensemble, prediction
         warn(f"{found}: is X the training data, in the order of fit?")
         return usable
     warn(
-        f"{found}: taken for held-out rows. If X is the training data, give it in the order of fit, with "
-        'predictions="out_of_bag".'
+        f'{found}: taken for held-out rows. Training data belong to predictions="out_of_bag", in their order.'
     )
     return None

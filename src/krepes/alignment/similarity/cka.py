@@ -171,10 +171,7 @@ def centred(X: Any, kernel: KernelChoice, name: str = "X") -> CentredKernel:
     if given == "precomputed":
         scale = np.abs(X).max()
         if X.shape[0] != X.shape[1] or np.abs(X - X.T).max() > 1e-6 * scale:
-            raise ValueError(
-                f"{name} must be a kernel matrix, symmetric and n x n; got a matrix of shape {X.shape}"
-                f"{'' if X.shape[0] != X.shape[1] else ' that is not symmetric'}."
-            )
+            raise ValueError(f"{name} has shape {X.shape}; expected a symmetric kernel matrix, (n, n).")
         return CentredKernel.of_matrix((X + X.T) / 2)
     return CentredKernel.of_matrix(kernel_matrix(X, kernel, name))
 
@@ -187,8 +184,7 @@ def kernel_matrix(X: np.ndarray, kernel: KernelChoice, name: str) -> np.ndarray:
     K = fitted(rows).double().numpy()
     if not np.isfinite(K).all():
         raise ValueError(
-            f"{fitted} gives NaN or infinite values for the rows of {name}, whose numbers go up to "
-            f"{np.abs(rows).max():.3g}. Divide {name} by a constant first."
+            f"{fitted} gives NaN or infinite values for {name}, up to {np.abs(rows).max():.3g}: divide it first."
         )
     return K
 
@@ -217,10 +213,8 @@ def self_hsic(K: CentredKernel, estimator: str, name: str) -> float:
 def check_self(value: float, scale: float, name: str) -> None:
     """Raise an error for a constant representation: it does not tell rows apart, and its alignment would be 0 / 0."""
     if not value > SMALLEST * scale:
-        raise ValueError(
-            f"All rows of {name} are {'the same' if not scale > 0 else 'equally far from one another'}: "
-            "its alignment with anything is undefined."
-        )
+        alike = "equally far from one another" if scale > 0 else "the same"
+        raise ValueError(f"All rows of {name} are {alike}: its alignment with anything is undefined.")
 
 
 def _jackknife_error(K: CentredKernel, L: CentredKernel, estimator: str) -> float:

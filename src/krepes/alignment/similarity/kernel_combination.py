@@ -99,8 +99,7 @@ def combine_kernels(
     check_estimator(estimator)
     if not isinstance(kernels, Mapping | list | tuple) or not kernels:
         raise ValueError(
-            f"There are no kernels to combine: got a {type(kernels).__name__}; expected {{name: features (n, d)}}, "
-            "or a list of features."
+            f"There are no kernels in this {type(kernels).__name__}; expected {{name: features (n, d)}}, or a list."
         )
     given = dict(kernels) if isinstance(kernels, Mapping) else {str(k): Z for k, Z in enumerate(kernels)}
     matrices = {name: as_flat_matrix(Z, repr(name)) for name, Z in given.items()}
@@ -188,8 +187,7 @@ def _weights(names: list[str], scaled: np.ndarray, logs: np.ndarray) -> np.ndarr
     if (weights[used] == 0).any():
         large, small = (names[k] for k in (np.argmin(np.where(used, found, np.inf)), np.argmax(found)))
         raise ValueError(
-            f"The scales of {large!r} and {small!r} are so far apart that no weights can be given for both. Divide "
-            "each kernel by a number of about its size, or standardise the columns."
+            f"{large!r} and {small!r} are too different in scale to be weighed: divide each by about its size."
         )
     return weights / np.linalg.norm(weights)
 

@@ -315,10 +315,7 @@ class SketchedCKA(SumOfValues[Sketches]):
         values = self.table([first, second])[1]
         for name, own in zip((first, second), values.diagonal()):
             if np.isnan(own):
-                raise ValueError(
-                    f"All rows of {name!r} are the same, or fall into one bucket: its alignment with anything is "
-                    "undefined."
-                )
+                raise ValueError(f"All rows of {name!r} are the same, or in one bucket: it has no alignment.")
         return float(values[0, 1])
 
     def table(self, names: list[str] | None = None) -> tuple[list[str], np.ndarray]:
@@ -337,7 +334,6 @@ class SketchedCKA(SumOfValues[Sketches]):
         for name in names:
             if not np.array_equal(self.sketch(name).count, self.sketch(first).count):
                 raise ValueError(
-                    f"{first!r} and {name!r} have not seen the same rows ({self.n_rows[first]:,} and "
-                    f"{self.n_rows[name]:,}): give both the same global row indices."
+                    f"{first!r} and {name!r} have not seen the same rows: give both the same global row indices."
                 )
         check_enough_rows(self.n_rows[first])

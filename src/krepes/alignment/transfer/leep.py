@@ -32,8 +32,7 @@ def leep(probabilities: Numbers, y: Any) -> float:
     worst = np.abs(theta.sum(axis=1) - 1).max()
     if theta.min() < 0 or worst > 1e-3:
         raise ValueError(
-            f"The rows of probabilities do not sum to 1 (off by up to {worst:.3g}), or are negative (smallest number "
-            f"{theta.min():.3g}). Give the softmax of the source classifier's outputs."
+            f"probabilities are off a sum of 1 by up to {worst:.3g}, or negative: give the softmax of the outputs."
         )
     joint = np.stack([theta[codes == c].sum(axis=0) for c in range(n_classes)])
     marginal = joint.sum(axis=0)
