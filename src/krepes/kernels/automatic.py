@@ -36,7 +36,8 @@ from krepes.kernels.precomputed import Precomputed
 from krepes.kernels.random_warping import RandomWarping
 from krepes.kernels.vectors import Lengthscale, RadialKernel, as_rows
 
-MOST_COLUMNS = 128  # whose L1 distances are affordable: they are not a matrix product
+# whose L1 distances are affordable: they are not a matrix product
+MOST_COLUMNS = 128
 OF_CATEGORIES: dict[type[RadialKernel], str] = {
     Laplacian: "32 median",
     Gaussian: "5.66 median",

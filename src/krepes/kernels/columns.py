@@ -293,16 +293,13 @@ def _positions(columns: Columns, width: int, names: Sequence[str] | None = None)
 
 def _check_prepared(names: Sequence[str], layout: RowLayout, as_given: bool) -> None:
     """Refuse columns that are left out, or that the first kernel of a list does not compare in this way."""
-    left_out = {} if as_given else {name: layout.left_out[name] for name in names if name in layout.left_out}
+    left_out = [name for name in names if name in layout.left_out and not as_given]
     if left_out:
-        reasons = "; ".join(f"{name!r}: {why}" for name, why in left_out.items())
-        raise ValueError(
-            f"The table's encoding leaves out {reasons}. Give such columns a kernel on objects, or leave them out."
-        )
+        reasons = "; ".join(f"{name!r}: {layout.left_out[name]}" for name in left_out)
+        raise ValueError(f"The table's encoding leaves out {reasons}. Give a kernel on objects.")
     prepared = layout.raw if as_given else [column.name for column in layout.columns]
     missing = [name for name in names if name not in prepared]
     if missing:
         raise ValueError(
-            f"The columns {', '.join(map(repr, missing))} were not prepared for this kernel: in a list of kernels, all "
-            "have to compare the same columns in the same way."
+            f"{', '.join(map(repr, missing))}: all kernels of a list have to compare the same columns in one way."
         )

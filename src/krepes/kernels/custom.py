@@ -15,7 +15,8 @@ from torch import Tensor
 
 from krepes.kernels.kernel import Kernel, KernelColumns
 
-DIAGONAL_BLOCK = 16  # without a `diagonal` function, k(x, x) is read off small blocks
+# without a `diagonal` function, k(x, x) is read off small blocks
+DIAGONAL_BLOCK = 16
 
 
 class NotFiniteError(ValueError):

@@ -31,9 +31,11 @@ Vectors = Tensor | SparseRows  # (n, d)
 Columns = Callable[[Any], Tensor]  # X (b, d) -> (b, m)
 
 LARGEST_EXPONENT_ERROR = 1e-5
-PAIR_NUMBERS = 2**23  # numbers held at once when pairs are computed from their differences
+# numbers held at once when pairs are computed from their differences
+PAIR_NUMBERS = 2**23
 SPARSE_BYTES = 64 * 2**20
-PRODUCT_BYTES = 32  # of one value of a sparse product, with its indices and its copy
+# of one value of a sparse product, with its indices and its copy
+PRODUCT_BYTES = 32
 STEP_BYTES = 48  # of one pair of entries in a common column
 NEAR = float(np.finfo(np.float64).eps) ** 0.5
 SMALLEST_SHARE = 2**18  # multiplications for which a thread is worth starting
@@ -206,7 +208,8 @@ def _sparse_distances_to(Y: SparseRows) -> Columns:
 
 def _sparse_manhattan_distances_to(Y: SparseRows) -> Columns:
     """A function X -> sum_j |x_j - y_j|."""
-    right = SparseRows(Y.double().csr.T)  # (d, m): of every column, the rows that have it
+    # (d, m): of every column, the rows that have it
+    right = SparseRows(Y.double().csr.T)
     per_column, total, m = np.diff(right.edges), _absolute_sums(Y), len(Y)
 
     def block(X: SparseRows) -> Tensor:
@@ -221,7 +224,8 @@ def _sparse_manhattan_distances_to(Y: SparseRows) -> Columns:
 
 def _minima(X: SparseRows, right: SparseRows, per_column: np.ndarray, m: int) -> np.ndarray:
     """sum_j min(|x_j|, |y_j|) over the columns where both have one sign, (b, m)."""
-    counts = per_column[X.columns]  # of landmarks that share the column of an entry
+    # of landmarks that share the column of an entry
+    counts = per_column[X.columns]
     entry = np.repeat(np.arange(len(counts)), counts)
     first = np.cumsum(counts) - counts
     place = right.edges[X.columns][entry] + np.arange(len(entry)) - first[entry]

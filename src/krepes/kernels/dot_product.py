@@ -128,7 +128,8 @@ class Polynomial(DotProductKernel):
 
     def function(self) -> Callable[[Tensor], Tensor]:
         check_count("degree", self.degree)
-        check_number("offset", self.offset, least=0)  # with a negative one the kernel is not positive
+        # with a negative one the kernel is not positive
+        check_number("offset", self.offset, least=0)
         return lambda u: u.pow_(int(self.degree))
 
     def derivative(self, u: Tensor) -> Tensor:

@@ -39,8 +39,10 @@ from krepes.networks import Network, as_network
 from krepes.networks.tokens import EXACT, embeds_tokens, looked_up
 
 METHODS = ("auto", "full", "factored", "sketch")
-MOST_KEPT = 250_000  # numbers per landmark, beyond which "auto" sketches: 2 GB for 2000 landmarks
-Last = tuple[weakref.ReferenceType[Tensor], int, Tensor]  # rows, their version, their features
+# numbers per landmark, beyond which "auto" sketches: 2 GB for 2000 landmarks
+MOST_KEPT = 250_000
+# rows, their version, their features
+Last = tuple[weakref.ReferenceType[Tensor], int, Tensor]
 BATCH_BYTES = 256 * 2**20
 LARGEST_SKETCH = 2**20
 BUILDING = threading.RLock()
@@ -157,7 +159,8 @@ class EmpiricalNTK(Kernel):
             network: Network = as_network(self.network)
             known = getattr(self, "weights", None)
             if known is not None:
-                network = clone(network).set_params(weights=None)  # the file it came from need not be here
+                # the file it came from need not be here
+                network = clone(network).set_params(weights=None)
             module = network.build(tuple(rows.shape[1:]), torch.Generator().manual_seed(seed))
             if known is None:
                 self.weights = {name: value.clone() for name, value in module.state_dict().items()}
@@ -173,7 +176,8 @@ class EmpiricalNTK(Kernel):
         if self.chosen_method == "sketch" and getattr(self, "sketch_widths", None) is None:
             self.sketch_widths = shared_out(self._own(rows).gradients(rows[:SHARE_ROWS]), self.sketch_size)
         self._sketch = Sketch(self.sketch_size, seed, getattr(self, "sketch_widths", None))
-        folder = None if isinstance(self.cache, External) else self.cache  # a model file names no folder
+        # a model file names no folder
+        folder = None if isinstance(self.cache, External) else self.cache
         self._cache = None if folder is None else FeatureCache(folder, self._fingerprint())
         self._built = True
 

@@ -64,12 +64,16 @@ class Kernel(Component, ABC):
 
     positive_semidefinite: ClassVar[bool] = True
     takes_objects: ClassVar[bool] = False  # True: X may be a list of anything
-    only_objects: ClassVar[bool] = False  # True: X is a list of objects, also where each is a list of numbers
+    # True: X is a list of objects, also where each is a list of numbers
+    only_objects: ClassVar[bool] = False
     takes_sparse: ClassVar[bool] = False  # True: X may be SparseRows
-    takes_tokens: ClassVar[bool] = False  # True: numbers may be names of tokens, which views must keep whole
-    takes_encoded: ClassVar[bool] = True  # False: columns of a table as they are, not standardised
+    # True: numbers may be names of tokens, which views must keep whole
+    takes_tokens: ClassVar[bool] = False
+    # False: columns of a table as they are, not standardised
+    takes_encoded: ClassVar[bool] = True
     of_user: ClassVar[bool] = False  # True: a user's function gives the values
-    external: ClassVar[str | None] = None  # the parameter that a model file cannot hold: a function, a module
+    # the parameter that a model file cannot hold: a function, a module
+    external: ClassVar[str | None] = None
 
     @abstractmethod
     def against(self, Y: Any) -> KernelColumns:
@@ -151,7 +155,8 @@ class Kernel(Component, ABC):
         A : Tensor of shape (m, c)
             Coefficients, one column for every function.
         """
-        radial, R = self.geometry == "radial", self.slope(X, Y)  # dk/dx is -R (x - y), or R y
+        # dk/dx is -R (x - y), or R y
+        radial, R = self.geometry == "radial", self.slope(X, Y)
         found = []
         for a in A.mT:
             weighted = R * a
@@ -203,8 +208,8 @@ def kernel_matrix(kernel: Kernel, rows: Any) -> Tensor:
 def no_slope(kernel: Kernel) -> TypeError:
     """The error for a kernel whose gradients are not known."""
     return TypeError(
-        f"{kernel} does not give its derivative as a function of |x - y| or of x.y. Use a kernel that does, such as "
-        "Gaussian(), Matern() or Polynomial(), with one lengthscale for all features."
+        f"{kernel} does not give its derivative as a function of |x - y| or of x.y: use Gaussian(), Matern() or "
+        "Polynomial(), with one lengthscale for all features."
     )
 
 

@@ -77,7 +77,8 @@ class Laplacian(RadialKernel, CoordinateProduct):
 
 def _smoothed(t: Tensor, length: float, noise: float) -> Tensor:
     """E exp(-|t + noise * g| / length) for t >= 0, which is overwritten."""
-    if noise <= torch.finfo(t.dtype).eps * length / 4:  # the expectation differs by less than noise / l
+    # the expectation differs by less than noise / l
+    if noise <= torch.finfo(t.dtype).eps * length / 4:
         return t.mul_(-1 / length).exp_()
     # |t| may stand for t because the expectation is even. With u = (s/l -+ t/s) / sqrt 2 both terms are
     # e^(-t^2 / 2 s^2) erfcx(u) / 2; u may be very negative in the first one, where the plain form is safe.

@@ -36,7 +36,8 @@ from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.vectors import fixed_lengthscale, medians
 
 BLOCK_NUMBERS = 2**23  # local kernel values held at once
-MEDIAN_SERIES, MEDIAN_POINTS = 200, 1000  # that the median distance of points is taken from
+# that the median distance of points is taken from
+MEDIAN_SERIES, MEDIAN_POINTS = 200, 1000
 
 
 class GlobalAlignment(Kernel):
@@ -136,11 +137,12 @@ def alignments(left: Sequence[Series], right: Sequence[Series], lengthscale: flo
 
     The points of all series on the right stand side by side, so that local kernel values are matrix products.
     """
-    return over_pairs(
-        left,
-        right,
-        lambda x, points, edges: _summed(exponents(x, points, lengthscale), edges, band),
-    )
+
+    def summed(x: Tensor, points: Tensor, edges: np.ndarray) -> np.ndarray:
+        log_k = point_distances(x, points).div_(lengthscale).square_().mul_(-0.5)
+        return _summed(log_k, edges, band)
+
+    return over_pairs(left, right, summed)
 
 
 def over_pairs(
@@ -171,11 +173,6 @@ def over_pairs(
                 found[i, first:last] = values
         first = last
     return found
-
-
-def exponents(x: Tensor, points: Tensor, lengthscale: float) -> Tensor:
-    """log k(x_s, y_t), (t, all points)."""
-    return point_distances(x, points).div_(lengthscale).square_().mul_(-0.5)
 
 
 def point_distances(x: Tensor, points: Tensor) -> Tensor:
@@ -212,7 +209,8 @@ def _in_logarithms(
 
 def along_diagonals(
     local: Tensor,  # (m, t, u)
-    widths: np.ndarray,  # (m,), the lengths of the series on the right, at most u
+    # (m,), the lengths of the series on the right, at most u
+    widths: np.ndarray,
     nothing: float,
     join: Callable[[Tensor], Tensor],  # (3, m, cells) -> (m, cells)
 ) -> np.ndarray:
@@ -221,11 +219,13 @@ def along_diagonals(
     Cells of one anti-diagonal do not depend on each other, so that they are computed at once.
     """
     m, t, u = local.shape
-    none = torch.full((m, t + 1), nothing, dtype=local.dtype)  # by s, of one anti-diagonal
+    # by s, of one anti-diagonal
+    none = torch.full((m, t + 1), nothing, dtype=local.dtype)
     before, last = none.clone(), none.clone()
     before[:, 0] = 0.0  # the cell before the first
     ends = torch.empty(m, dtype=local.dtype)
-    for diagonal in range(2, t + u + 1):  # s + t of the cells, both counted from 1
+    # s + t of the cells, both counted from 1
+    for diagonal in range(2, t + u + 1):
         s = torch.arange(max(1, diagonal - u), min(t, diagonal - 1) + 1)
         new = none.clone()
         new[:, s] = (

@@ -33,7 +33,8 @@ from krepes.base.validation import check_number, check_squares
 from krepes.kernels.distances import Vectors, distances_to, manhattan_distances_to
 from krepes.kernels.kernel import Geometry, Kernel, KernelColumns, no_slope
 
-Lengthscale = float | str | Sequence[float] | np.ndarray | Tensor  # one, "median", or one per feature
+# one, "median", or one per feature
+Lengthscale = float | str | Sequence[float] | np.ndarray | Tensor
 SHORTEST = 1e-150  # lengthscale: its square is a number of double precision
 MEDIAN_ROWS = 1000  # that the median distance is taken from
 
@@ -171,7 +172,8 @@ class RadialKernel(VectorKernel):
             scaled = self.against_scaled(Y.times_columns(inverse), 1.0)
             return lambda X: scaled(X.times_columns(inverse))
         scale = torch.as_tensor(lengthscale, dtype=Y.dtype, device=Y.device)
-        center = Y.mean(dim=0)  # because dividing numbers far from zero would round their differences away
+        # because dividing numbers far from zero would round their differences away
+        center = Y.mean(dim=0)
         block = self.against_scaled((Y - center) / scale, 1.0)
         return lambda X: block((X - center) / scale)
 

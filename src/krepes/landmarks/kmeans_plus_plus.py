@@ -107,14 +107,16 @@ class KMeansPlusPlus(LandmarkSelector):
                 return lambda X: require_finite(block(X), kernel)
 
             return Space(candidates, norm_sq, RELATIVE_CUT[norm_sq.dtype] / 2, finite_products_with)
-        if isinstance(candidates, SparseRows):  # not shifted, which would fill them
+        # not shifted, which would fill them
+        if isinstance(candidates, SparseRows):
             return Space(candidates.double(), square_norms(candidates), INPUT_CUT, products_with)
         if not isinstance(candidates, Tensor):
             raise TypeError(
                 "KMeansPlusPlus(space='input') needs vectors; for a list of objects use space='kernel'."
             )
         X = as_rows(candidates).double()
-        X = X - X.median(dim=0).values  # so that an outlier's size does not drown the others
+        # so that an outlier's size does not drown the others
+        X = X - X.median(dim=0).values
         norm_sq = square_norms(X)
         if not torch.isfinite(norm_sq).all():
             raise ValueError("The landmark candidates contain NaN or infinite values. Impute or drop them.")

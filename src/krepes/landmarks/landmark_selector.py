@@ -31,7 +31,8 @@ from krepes.base.validation import check_count
 from krepes.kernels import Kernel
 
 LARGEST_BLOCK = 256  # proposals
-FACTOR_BYTES = 2 * 2**30  # without max_candidates, an N x m float32 matrix of this size bounds N
+# without max_candidates, an N x m float32 matrix of this size bounds N
+FACTOR_BYTES = 2 * 2**30
 
 
 class LandmarkSelector(Component, ABC):
@@ -110,8 +111,7 @@ class LandmarkSelector(Component, ABC):
         check_count("max_candidates", self.max_candidates)
         if self.max_candidates < n_landmarks:
             raise ValueError(
-                f"max_candidates={self.max_candidates} is smaller than n_landmarks={n_landmarks}, which are chosen "
-                "among the candidates: raise max_candidates, or lower n_landmarks."
+                f"max_candidates={self.max_candidates} is smaller than n_landmarks={n_landmarks}: raise it."
             )
         return int(self.max_candidates)
 

@@ -110,9 +110,8 @@ class Leverage(LandmarkSelector):
         )
         if not bool(converged.all()):
             warn(
-                f"Conjugate gradients for leverage scores stopped at {self.max_iter} iterations, or at a "
-                f"kernel that is not positive, with {int((~converged).sum())} of {self.n_probes} probes not "
-                f"within {self.tolerance:g}. Raise max_iter or regularization (now {self.regularization:g}).",
+                f"Leverage scores: {int((~converged).sum())} of {self.n_probes} probes are not within "
+                f"{self.tolerance:g} after {self.max_iter} iterations. Raise max_iter or regularization.",
                 ConvergenceWarning,
             )
         return (Pi * K(Z)).mean(dim=1)

@@ -59,7 +59,8 @@ class NystromMap:
     True
     """
 
-    indefinite = False  # whether K_mm was found to have negative eigenvalues, and a warning said so
+    # whether K_mm was found to have negative eigenvalues, and a warning said so
+    indefinite = False
 
     def __init__(
         self,
@@ -96,23 +97,22 @@ class NystromMap:
 
     @property
     def eigenvalues(self) -> Tensor:
-        if self.factors is None:
-            self.factors = self._decompose()
+        self.factors = self.factors or self._decompose()
         return self.factors[0]
 
     @property
     def F(self) -> Tensor:
-        if self.factors is None:
-            self.factors = self._decompose()
+        self.factors = self.factors or self._decompose()
         return self.factors[1]
 
     def prepare(self) -> None:
-        """Compute what depends on the landmarks alone."""
-        self._block = self.kernel.against(self.landmarks)
+        """Compute what depends on the landmarks alone; `kernel_block` is X -> k(X, landmarks), (b, m)."""
+        self.kernel_block = self.kernel.against(self.landmarks)
         self._projection: Tensor | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        made = ("kernel_block", "_projection")
+        return {name: value for name, value in vars(self).items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -147,10 +147,6 @@ class NystromMap:
     def n_landmarks(self) -> int:
         return len(self.landmarks)
 
-    def kernel_block(self, X: Any) -> Tensor:
-        """k(X, landmarks), shape (b, m)."""
-        return self._block(X)
-
     def project(self, K: Tensor) -> Tensor:
         """Features from kernel values: (b, m) -> (b, r)."""
         if self._projection is None:
@@ -159,7 +155,7 @@ class NystromMap:
 
     def __call__(self, X: Any) -> Tensor:
         """phi(X), shape (b, r)."""
-        return self.project(self._block(X))
+        return self.project(self.kernel_block(X))
 
     def residual(self, X: Any) -> Tensor:
         """k(x, x) - |phi(x)|^2 >= 0: what the landmarks do not span, shape (n,)."""

@@ -134,7 +134,8 @@ class PartialCholesky:
         G = self.G[indices.to(self.G.device), : len(self.pivots)]
         return (require_finite(self.kernel(some), self.kernel).double() - (G @ G.mT).double()).cpu()
 
-    def extend(self, pivots: Tensor, L: Tensor) -> None:  # pivots: (a,), L: (a, a)
+    # pivots: (a,), L: (a, a)
+    def extend(self, pivots: Tensor, L: Tensor) -> None:
         """Add pivots whose residual matrix is L L^T."""
         done, rows = len(self.pivots), pivots.to(self.G.device)
         self.pivots = torch.cat([self.pivots, pivots])

@@ -72,7 +72,8 @@ class Network(Component, ABC):
         Numbers come from the weight file if there is one, else from the generator (a CPU one; None is seed 0).
         """
         shape = checked_shape(input_shape)
-        with torch.device("meta"):  # because torch would draw start values from the global random state
+        # because torch would draw start values from the global random state
+        with torch.device("meta"):
             module = self.architecture(shape)
         if n_parameters(module) > MOST_PARAMETERS:
             raise ValueError(

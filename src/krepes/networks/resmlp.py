@@ -37,7 +37,8 @@ class SelfAttention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if x.shape[1] == 1:  # the softmax over one token is 1
             return self.value(x)
-        scores = self.query(x) @ self.key(x).mT * x.shape[2] ** -0.5  # (b, T, T)
+        # (b, T, T)
+        scores = self.query(x) @ self.key(x).mT * x.shape[2] ** -0.5
         return torch.softmax(scores, dim=2) @ self.value(x)
 
 
@@ -69,7 +70,8 @@ class ResMLPModule(nn.Module):
         self.blocks = nn.Sequential(*(Bottleneck(width, hidden) for _ in range(n_blocks)))
 
     def forward(self, X: Tensor) -> Tensor:
-        x = self.activation(self.tokens(self.project(self.flatten(X))))  # (b, T, w)
+        # (b, T, w)
+        x = self.activation(self.tokens(self.project(self.flatten(X))))
         x = x + self.attention(self.norm(x))
         return self.blocks(x).mean(dim=1)
 

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
-EXACT = {torch.float64: 2**53, torch.float32: 2**24}  # up to which all whole numbers have a place
+# up to which all whole numbers have a place
+EXACT = {torch.float64: 2**53, torch.float32: 2**24}
 
 
 def embeds_tokens(module: nn.Module) -> bool:
@@ -56,6 +57,5 @@ def looked_up(module: nn.Module, X: Tensor) -> Tensor:
     except IndexError as error:
         sizes = [part.num_embeddings for part in module.modules() if isinstance(part, EMBEDDINGS)]
         raise ValueError(
-            f"The largest token of these rows is {int(tokens.max()):,}, and the network's embeddings have "
-            f"{' and '.join(f'{size:,}' for size in sizes)} entries, numbered from 0. Give this network's tokens."
+            f"Token {int(tokens.max()):,} is beyond the embeddings, of {' and '.join(f'{n:,}' for n in sizes)} entries."
         ) from error

@@ -55,8 +55,7 @@ def open_weights(path: str | os.PathLike[str]) -> WeightsFile:
         return _OPENERS[file.suffix.lower()](file)
     except pickle.UnpicklingError as error:  # torch's own message advises to trust the file
         raise ValueError(
-            f"{file} is damaged, or holds more than tensors. Only tensors are ever read from a torch file: save "
-            "torch.save(network.state_dict(), path) where the network was made."
+            f"{file} is damaged, or holds more than tensors: save torch.save(network.state_dict(), path)."
         ) from error
     except Exception as error:  # whatever a reader of damaged files raises
         raise ValueError(f"{file} cannot be read as weights: {error or type(error).__name__}") from error
@@ -72,8 +71,8 @@ def load_weights(
     """
     if digest is not None and (found := file_digest(path)) != digest:
         raise ValueError(
-            f"{path} is not the weight file this network was made with: its SHA-256 begins with {found[:12]}, not "
-            f"{digest[:12]}. Give the original file with weights=..., or weights_digest=None to take this one."
+            f"{path} is not the file of this network: its SHA-256 begins with {found[:12]}, not {digest[:12]}. "
+            "Give the original file, or weights_digest=None to take this one."
         )
     file = open_weights(path)
     state = {name: value for name, value in module.state_dict().items() if not _is_counter(name)}
@@ -92,8 +91,7 @@ def _existing(path: str | os.PathLike[str]) -> Path:
     file = Path(path).expanduser()
     if not file.is_file():
         raise FileNotFoundError(
-            f"There is no weight file {file}. Give its path with weights=..., or weights=None for seeded random "
-            "start values."
+            f"There is no weight file {file}. Give its path, or weights=None for random start values."
         )
     return file
 
@@ -125,7 +123,7 @@ def _check_fit(
             f"{len(names)} {what} ({_some(names)})" for what, names in found.items() if names
         )
         raise ValueError(
-            f"{file.path} does not fit the network, which has {len(state)} arrays: {problems}. Give the weights of "
+            f"{file.path} does not fit the network of {len(state)} arrays: {problems}. Give weights of "
             "the same architecture, under the names of its state_dict."
         )
 
@@ -138,8 +136,7 @@ def _check_numbers(path: Path, tensors: dict[str, Tensor]) -> None:
     not_real = [name for name, value in tensors.items() if not value.is_floating_point()]
     if not_real:
         raise ValueError(
-            f"{path}: {_some(not_real)} is of {tensors[not_real[0]].dtype}, not of floating-point numbers. "
-            "Quantised weights have to be converted first."
+            f"{path}: {_some(not_real)} is of {tensors[not_real[0]].dtype}; convert quantised weights to floats."
         )
     broken = [name for name, value in tensors.items() if not torch.isfinite(value).all()]
     if broken:

@@ -15,7 +15,8 @@ from krepes.base.blocks import row_blocks
 from krepes.base.column_scale import usual_range
 
 TABLE_ROWS = 256  # rows kept as the marginal distribution
-MAX_LEVELS = 16  # distinct values up to which a single column is known by its values
+# distinct values up to which a single column is known by its values
+MAX_LEVELS = 16
 GLANCE_ROWS = 512  # rows that tell columns with many values at once
 RANGE_MARGIN = 0.1  # of the range, on either side
 

@@ -40,9 +40,11 @@ from krepes.views.separable_forms import Binary, Categories, GatedSeries, Series
 TOLERANCE = {torch.float64: 1e-12}  # of the logarithm of psi; others 1e-6
 BLOCK_BYTES = 64 * 2**20  # of the features F of one block of rows
 LANDMARK_BYTES = 256 * 2**20  # of the coefficients C, about
-FACTOR_BYTES = 2**20  # of one factor multiplied in directly: it is passed over several times
+# of one factor multiplied in directly: it is passed over several times
+FACTOR_BYTES = 2**20
 EXP_COST = 60.0  # of an exponential, in flops of a matrix product
-FACTOR_COST, SMOOTHED_COST = 250.0, 5000.0  # of a coordinate's factor; with noise it may be an erfc
+# of a coordinate's factor; with noise it may be an erfc
+FACTOR_COST, SMOOTHED_COST = 250.0, 5000.0
 POINTS = (17, 33, 65, 129, 257)  # of a series
 
 Form = Series | GatedSeries | Binary | Categories
@@ -252,7 +254,8 @@ def _series(values: Tensor, angles: Tensor, tolerance: float) -> Tensor | None:
     c[0] /= 2
     largest = c.abs().amax(dim=1)
     allowed = tolerance + 16 * n_points * torch.finfo(c.dtype).eps * largest.max().item()
-    left_out = largest.flip(0).cumsum(0).flip(0)  # entry k bounds the sum of the terms from k on
+    # entry k bounds the sum of the terms from k on
+    left_out = largest.flip(0).cumsum(0).flip(0)
     if left_out[3 * n_points // 4] > allowed:
         return None
     return c[: max(int((left_out > allowed).sum()), 1)]

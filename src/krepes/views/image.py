@@ -149,7 +149,8 @@ class Image(Views):
             flip = 0.5 if likeness.keeps(self._flipped(likeness.images)) else 0.0
         strength = self.strength
         if strength == "auto":
-            still = clone(self).set_params(flip=0.0)  # a flip is as far as it is, whatever the strength
+            # a flip is as far as it is, whatever the strength
+            still = clone(self).set_params(flip=0.0)
 
             def changed(X: Tensor, strength: float) -> Tensor:
                 return still.set_params(strength=strength).view(X, rows[: len(X)], seed=0, index=0)
@@ -209,8 +210,8 @@ class Image(Views):
             raise ValueError(f"Image(shape={shape}) does not fit rows of shape {given}.")
         if len(shape) not in (2, 3):
             raise ValueError(
-                f"Image views got rows of shape {given}; expected (h, w) or (h, w, c). Give flattened images' shape, "
-                "Image(shape=(28, 28)); for tables use views='tabular'."
+                f"Image views got rows of shape {given}; expected (h, w) or (h, w, c). Say how to read flattened "
+                "images, Image(shape=(28, 28)); for tables use views='tabular'."
             )
         return shape[0], shape[1], shape[2] if len(shape) == 3 else 1
 
@@ -246,7 +247,8 @@ def sampling_grid(matrices: Tensor, images: Tensor) -> Tensor:
     xs = (torch.arange(width, dtype=matrices.dtype) * 2 + 1) / width - 1
     ys = (torch.arange(height, dtype=matrices.dtype) * 2 + 1) / height - 1
     along_x = matrices[:, None, :, 0] * xs[:, None]  # (b, w, 2)
-    along_y = matrices[:, None, :, 1] * ys[:, None] + matrices[:, None, :, 2]  # (b, h, 2)
+    # (b, h, 2)
+    along_y = matrices[:, None, :, 1] * ys[:, None] + matrices[:, None, :, 2]
     return along_x.to(images)[:, None, :, :] + along_y.to(images)[:, :, None, :]
 
 
@@ -295,7 +297,8 @@ class Likeness:
     def strength(self, view: Callable[[Tensor, float], Tensor]) -> float:
         """The strength in [1/32, 1] at which `view(images, strength)` moves images as far as it should."""
         if not self._distinct.any():
-            return 1.0  # all images are alike, so no strength is better than another
+            # all images are alike, so no strength is better than another
+            return 1.0
         low, high = WEAKEST, 1.0
         if self._moved(view, high) <= MOVED:
             return high

@@ -100,7 +100,8 @@ class Sparse(Views):
         owner = rows.cpu().numpy()[row]
         choice = uniform_at(owner, X.columns, seed, index, CHOICE).numpy()
         replaced, kept = choice < self.replace, choice >= self.replace + (1 - self.replace) * self.drop
-        kept |= ~(X.row_sums((kept | replaced).astype(float)) > 0)[row]  # rows that would be empty
+        # rows that would be empty
+        kept |= ~(X.row_sums((kept | replaced).astype(float)) > 0)[row]
         values, columns = X.values.astype(np.float64), X.columns.astype(np.int64)
         if self.replace > 0:
             draws = uniform_at(owner[replaced], columns[replaced], seed, index, FROM_POOL)

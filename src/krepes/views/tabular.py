@@ -83,7 +83,8 @@ class Tabular(Views):
 
     name = "tabular"
 
-    not_finite = ("levels_",)  # columns with fewer levels are filled up with NaN
+    # columns with fewer levels are filled up with NaN
+    not_finite = ("levels_",)
 
     mean_: Tensor
     scale_: Tensor

@@ -22,7 +22,8 @@ from krepes.base.components import Component
 from krepes.base.rows import Rows, SparseRows
 from krepes.kernels.kernel import Kernel, KernelColumns
 
-MOST_VIEWS = 1024  # of one row: far more than change a result, and every one is computed
+# of one row: far more than change a result, and every one is computed
+MOST_VIEWS = 1024
 
 
 class Views(Component, ABC):
@@ -32,8 +33,10 @@ class Views(Component, ABC):
     `expected_against` and `expected_cost`.
     """
 
-    exchangeable: ClassVar[bool] = True  # any view may come first; False: an anchor and its positive
-    takes_lists: ClassVar[bool] = False  # True: rows may be a list of tensors of different lengths
+    # any view may come first; False: an anchor and its positive
+    exchangeable: ClassVar[bool] = True
+    # True: rows may be a list of tensors of different lengths
+    takes_lists: ClassVar[bool] = False
     n_views: int
 
     @property

@@ -37,10 +37,13 @@ from krepes.kernels.kernel import Kernel, kernel_matrix, wide
 
 FEW = 64  # rows that are checked before a fit
 LEAST_ROUNDING = 1e-8  # of the largest eigenvalue
-SAME = {torch.float64: 1e-3, torch.float32: 1e-2}  # differences, on the scale of S, that may be rounding
+# differences, on the scale of S, that may be rounding
+SAME = {torch.float64: 1e-3, torch.float32: 1e-2}
 PRECISION_ROWS = 64  # whose values tell the precision
-EVIDENCE = 0.01  # negative value that is enough of a proof; also a share of the most negative one
-TRIED = {1: 2000, 2: 150, 3: 40}  # size of sets: rows among which all sets are tried
+# negative value that is enough of a proof; also a share of the most negative one
+EVIDENCE = 0.01
+# size of sets: rows among which all sets are tried
+TRIED = {1: 2000, 2: 150, 3: 40}
 SMALL = 48  # points of which each is left out in turn
 MOST = 2000  # rows among which points are looked for
 
@@ -269,15 +272,15 @@ def not_symmetric(subject: str, found: ValueDifference, kind: str = "row") -> st
     first, second = found.values
     return (
         f"{subject} is not symmetric: for {row_names(found.rows, kind)}, k(x, y) is {first:.4g} and k(y, x) is "
-        f"{second:.4g}. In a kernel both are equal. Take their mean instead, and check that."
+        f"{second:.4g}. Take their mean instead, and check that."
     )
 
 
 def depends_on_batch(subject: str, found: ValueDifference, kind: str = "row") -> str:
     return (
         f"{subject} depends on the batch: the values for {row_names(found.rows, kind)} change with the rows beside "
-        "them, or `diagonal` does not give k(x, x). A kernel sees two rows only: compute means and scales beforehand. "
-        "Where rounding is the cause, subtract the means of the rows and compute in double precision."
+        "them, or `diagonal` does not give k(x, x). Compute means and scales beforehand. Where rounding is the "
+        "cause, subtract the means of the rows and compute in double precision."
     )
 
 

@@ -29,7 +29,8 @@ from krepes.kernels.vectors import RadialKernel
 
 RIDGE = 1e-3  # of the trace
 SHARE = 0.99  # of the trace, that the rank is counted for
-ALONE = 0.05  # similarity to the nearest row below which a row is like itself only
+# similarity to the nearest row below which a row is like itself only
+ALONE = 0.05
 ALIKE = 0.99  # similarity of a typical pair above which all rows look alike
 PERCENTILES = (0.1, 0.5, 0.9)
 

@@ -26,9 +26,11 @@ from torch import Tensor
 from krepes.base.blocks import row_blocks
 from krepes.kernels.kernel import Kernel, KernelColumns
 
-ROWS = 256  # objects that are described at a time: descriptions may be much larger than the objects
+# objects that are described at a time: descriptions may be much larger than the objects
+ROWS = 256
 SHOWN = 40  # characters of an object in an error
-Counts = Mapping[Any, float]  # pieces, which may be anything that a dictionary can hold
+# pieces, which may be anything that a dictionary can hold
+Counts = Mapping[Any, float]
 
 
 class ObjectKernel(Kernel):
@@ -53,8 +55,7 @@ class ObjectKernel(Kernel):
         """All objects; an error names the one that is wrong."""
         if isinstance(X, str | bytes) or not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
             raise TypeError(
-                f"{type(self).__name__} takes a list of {self.expects}; got a single {type(X).__name__}, "
-                f"{_shown(X)}. Put it into a list."
+                f"{type(self).__name__} takes a list of {self.expects}; got {_shown(X)}. Put it into a list."
             )
         found = []
         for i, x in enumerate(X):
@@ -70,7 +71,8 @@ class ObjectKernel(Kernel):
 
 def _shown(x: Any) -> str:
     text = "an object that cannot be shown"
-    with contextlib.suppress(Exception):  # a user's object may do anything when it is printed
+    # a user's object may do anything when it is printed
+    with contextlib.suppress(Exception):
         text = repr(x)
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 

@@ -85,7 +85,8 @@ class Subsequence(InnerProductKernel):
         K = np.zeros(n)
         if p > min(x.shape[1], width):
             return K
-        before = [np.ones((n, width)), *np.zeros((p - 1, n, width))]  # K'_q(x, y_1 ... y_{j-1}) at column j
+        # K'_q(x, y_1 ... y_{j-1}) at column j
+        before = [np.ones((n, width)), *np.zeros((p - 1, n, width))]
         for i in range(x.shape[1]):
             same = x[:, i, None] == y
             K += np.where(same, before[p - 1], 0).sum(axis=1)
@@ -103,7 +104,8 @@ class Subsequence(InnerProductKernel):
             return np.zeros((n, A**p))
         place = np.searchsorted(alphabet, x).clip(max=max(A - 1, 0))
         known = alphabet[place] == x if A else np.zeros(x.shape, dtype=bool)
-        c = [np.ones((n, 1)), *(np.zeros((n, A**q, A)) for q in range(p))]  # by the last character
+        # by the last character
+        c = [np.ones((n, 1)), *(np.zeros((n, A**q, A)) for q in range(p))]
         for i in range(x.shape[1]):
             rows = np.flatnonzero(known[:, i])
             for q in range(p, 0, -1):

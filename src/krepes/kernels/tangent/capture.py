@@ -23,9 +23,8 @@ from krepes.kernels.tangent import layers
 from krepes.networks.tokens import EMBEDDINGS, looked_up
 
 NOT_FACTORED = (
-    "is not the weight or bias of a Linear, Conv2d, Embedding, LayerNorm, GroupNorm or BatchNorm layer that is called "
-    "as a module on samples in order, so its gradient cannot be factored. Use EmpiricalNTK(method='full'), or leave it "
-    "out with parameters=[...]."
+    "is not that of a Linear, Conv2d, Embedding or norm layer that is called on samples in order, so its gradient "
+    "cannot be factored. Use EmpiricalNTK(method='full'), or leave it out with parameters=[...]."
 )
 
 
@@ -95,7 +94,8 @@ class ScalarNetwork:
         self.head, self.tokens = head, tokens
         self.names = self._chosen(parameters)
         self.copy_outputs = False
-        self.shared: set[tuple[str, int]] | None = None  # lookups that do not depend on the sample
+        # lookups that do not depend on the sample
+        self.shared: set[tuple[str, int]] | None = None
 
     def _chosen(self, patterns: Sequence[str] | None) -> set[str]:
         every = [name for name, _ in self.module.named_parameters()]
@@ -129,11 +129,8 @@ class ScalarNetwork:
         Z = looked_up(self.module, X) if self.tokens else self.module(X)
         return Z.reshape(len(Z), -1)
 
-    def outputs(self, X: Tensor) -> Tensor:
-        """The scalar of every sample, (b,)."""
-        return self._scalar(self.features(X))
-
     def _scalar(self, Z: Tensor) -> Tensor:
+        """The scalar of every sample, (b,), from its features."""
         if self.head is not None:
             return Z @ self.head.to(Z)
         if Z.shape[1] != 1:
@@ -165,7 +162,8 @@ class ScalarNetwork:
         calls: list[Call] = []
         Z = self._hooked(X, layers.LAYERS, _Recorder(calls, self.copy_outputs, self.shared, len(X)))
         if not self.copy_outputs and any(call.output._version > call.version for call in calls):
-            self.copy_outputs = True  # an activation in place has overwritten what the gradient is taken of
+            # an activation in place has overwritten what the gradient is taken of
+            self.copy_outputs = True
             return self._recorded(X)
         return Z, calls
 
@@ -225,7 +223,9 @@ class ScalarNetwork:
         if not kept:
             return  # the head alone
         with torch.enable_grad():
-            expected = torch.autograd.grad(self.outputs(X[:1])[0], list(kept.values()), allow_unused=True)
+            expected = torch.autograd.grad(
+                self._scalar(self.features(X[:1]))[0], list(kept.values()), allow_unused=True
+            )
         for (name, parameter), value in zip(kept.items(), expected):
             true = torch.zeros_like(parameter) if value is None else value.to_dense()
             found = parts.get(name, torch.zeros_like(true).flatten())

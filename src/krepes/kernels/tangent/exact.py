@@ -24,7 +24,8 @@ from krepes.networks.tokens import as_tokens
 
 BLOCK_BYTES = 256 * 2**20  # of the largest temporary
 SQUARED_ROWS = 16
-SMALL = 1e-30  # added to k before it is normalised: gradients of length zero are then alike, and k(x, x) = 1
+# added to k before it is normalised: gradients of length zero are then alike, and k(x, x) = 1
+SMALL = 1e-30
 
 
 def is_factored(factors: Factors) -> bool:
@@ -84,7 +85,8 @@ class Side:
 
     def squares(self) -> Tensor:
         """k(x, x) of every sample."""
-        parts = [  # in blocks, because gradients fill the memory that a second copy would need
+        # in blocks, because gradients fill the memory that a second copy would need
+        parts = [
             torch.cat([E[rows].square().sum(1) for rows in row_blocks(len(E), SQUARED_ROWS)])
             for E in self.formed.values()
         ]
@@ -136,21 +138,16 @@ def exact_block(
 ) -> Callable[[Tensor], Tensor]:
     """A function X -> k(X, Y), computed in batches of `size` samples, with the side of Y kept."""
     kept = Side.collected((side(Y[rows]) for rows in row_blocks(len(Y), size)), len(Y))
-    lengths = inverse_length(kept.squares()) if normalize else None
+    lengths = (kept.squares() + SMALL).rsqrt() if normalize else None
 
     def products(X: Tensor) -> Tensor:
         mine = side(X)
         K = mine.products(kept)
         if lengths is None:
             return K
-        return K.add_(SMALL).mul_(inverse_length(mine.squares())[:, None]).mul_(lengths)
+        return K.add_(SMALL).mul_((mine.squares() + SMALL).rsqrt()[:, None]).mul_(lengths)
 
     return lambda X: torch.cat([products(X[rows]) for rows in row_blocks(len(X), size)])
-
-
-def inverse_length(squares: Tensor) -> Tensor:
-    """1 / sqrt(squares + SMALL)."""
-    return (squares + SMALL).rsqrt()
 
 
 def side_of(network: ScalarNetwork, X: Tensor, full: bool) -> Side:

@@ -93,7 +93,8 @@ class FeatureCache:
                 taken = values[[row for _, row in places]]
                 os.utime(_features(block))
             except (OSError, ValueError, EOFError, IndexError) as error:
-                if not isinstance(error, FileNotFoundError):  # that one was removed to make room
+                # that one was removed to make room
+                if not isinstance(error, FileNotFoundError):
                     logger.warning("The cached block %s cannot be read (%s); computed again.", block, error)
                 self._remove({block})
                 continue
@@ -144,7 +145,8 @@ class FeatureCache:
         self._remove(gone)
 
     def _remove(self, blocks: set[Path]) -> None:
-        for block in blocks:  # the digests first: features without them are not looked at
+        # the digests first: features without them are not looked at
+        for block in blocks:
             _key_file(block).unlink(missing_ok=True)
             _features(block).unlink(missing_ok=True)
         self._places = {key: place for key, place in self._places.items() if place[0] not in blocks}

@@ -131,7 +131,8 @@ def conv_factors(layer: nn.Conv2d, inputs: Tensor, g: Tensor) -> Factors:
     inputs = _padded(layer, inputs)
     if layer.kernel_size == (1, 1):
         down, across = layer.stride
-        patches = inputs[:, :, ::down, ::across].flatten(2)  # (b, C, T), mostly without a copy
+        # (b, C, T), mostly without a copy
+        patches = inputs[:, :, ::down, ::across].flatten(2)
     else:
         patches = functional.unfold(inputs, layer.kernel_size, layer.dilation, 0, layer.stride)
     A = patches.reshape(b, groups, -1, patches.shape[-1]).mT
@@ -167,7 +168,8 @@ def _padded(layer: nn.Conv2d, inputs: Tensor) -> Tensor:
 
 def norm_gradients(layer: nn.Module, inputs: Tensor, g: Tensor, b: int) -> tuple[Tensor, Tensor]:
     """df / dscale = sum of g times the normalised input, df / dshift = sum of g; both (b, channels)."""
-    if isinstance(layer, BATCH_NORMS):  # normalised = (x - mean) / deviation, so x itself will do
+    # normalised = (x - mean) / deviation, so x itself will do
+    if isinstance(layer, BATCH_NORMS):
         mean, variance = layer.running_mean, layer.running_var
         assert mean is not None and variance is not None  # others are refused (check_frozen)  # noqa: PT018
         shift, product = _sums(g), _sums(g, inputs)
@@ -188,7 +190,8 @@ def _sums(g: Tensor, factor: Tensor | None = None) -> Tensor:
         return g if factor is None else g * factor
     if factor is None:
         return g.flatten(2).sum(2)
-    return torch.einsum("bct,bct->bc", g.flatten(2), factor.flatten(2))  # no product is formed
+    # no product is formed
+    return torch.einsum("bct,bct->bc", g.flatten(2), factor.flatten(2))
 
 
 def joined(before: Factors | None, new: Factors) -> Factors:

@@ -71,7 +71,8 @@ class Sketch:
 
     def by_factors(self, name: str, factors: Factors) -> bool:
         """Whether two transforms per position cost less than forming the gradient."""
-        if factors.A.shape[1] > 1:  # groups have parameters of their own, and small gradients
+        # groups have parameters of their own, and small gradients
+        if factors.A.shape[1] > 1:
             return False
         d = self.width(name)
         return 2 * factors.positions * 5 * d * math.log2(d) < 2 * factors.size
