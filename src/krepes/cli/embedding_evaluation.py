@@ -315,7 +315,7 @@ def _show_curve(curve: LabelCurve, few: Verdict | None) -> None:
 
 
 def _numbers_of(found: Evaluated) -> dict[str, dict[str, Any]]:
-    """All numbers of every repeat, by what was probed and how; with those of the curve by the number of labels."""
+    """The numbers of every repeat, by what was probed and how; the curve by the number of labels."""
     numbers = {name: _numbers(result) for name, result in found.results.items()}
     if found.curve is not None:
         for name, results in found.curve.results.items():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from krepes.cli.explain_row import ExplainedRow
+from krepes.cli.explaining import ExplainedRow
 from krepes.cli.terminal import line, show_table
 from krepes.explain import class_direction, influence, landmark_norms, leave_out, target_direction
 from krepes.explain.expansion import Expansion, all_values

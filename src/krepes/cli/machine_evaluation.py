@@ -55,7 +55,8 @@ def evaluate_machine(
     by_folds = trained_on and dataset.test is None
     if by_folds:
         found = _without_folds(machine, raw, baselines)
-        how = f"{len(found.y):,} rows that the machine was trained on, by leaving out each of {_n_folds(machine)} folds"
+        n_folds = len(np.unique(machine.held_out_.folds.numpy()))
+        how = f"{len(found.y):,} rows that the machine was trained on, by leaving out each of {n_folds} folds"
     else:
         found = _on_new_rows(machine, dataset, rows, raw, baselines)
         how = f"{len(found.y):,} rows"
@@ -74,7 +75,7 @@ def evaluate_machine(
     return {
         "data": dataset.describe(),
         "labels": dataset.where,
-        "task": "regression" if found.n_classes is None else "classification",
+        "task": _task(found.n_classes),
         "classes": getattr(machine.targets_, "values", None),
         "by": "folds" if by_folds else "new rows",
         "n_test": len(found.y),
@@ -95,7 +96,7 @@ def _without_folds(machine: RidgeMachine, raw: bool, baselines: bool) -> ScoredP
     if X is None:
         return ScoredPredictions({MACHINE: found}, y, c)
     others = rivals(_task(c), len(y), raw=raw, baselines=baselines)
-    with Bars().stage("Fitting others", len(others) * _n_folds(machine), unit="fits") as stage:
+    with Bars().stage("Fitting others", len(others) * len(np.unique(folds)), unit="fits") as stage:
         beside = out_of_fold(others, X, y, folds, c, stage.advance)
     return ScoredPredictions({MACHINE: found} | beside, y, c)
 
@@ -158,10 +159,6 @@ def _kept_features(machine: RidgeMachine) -> np.ndarray | None:
     if note:
         line(note, style="dim")
     return None if too_wide else number_columns(kept)
-
-
-def _n_folds(machine: RidgeMachine) -> int:
-    return len(np.unique(machine.held_out_.folds.numpy()))
 
 
 def _task(n_classes: int | None) -> str:

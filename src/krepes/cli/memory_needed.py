@@ -106,7 +106,7 @@ def fit_cost(model: KernelEmbedding, source: Source) -> dict[str, Any]:
     space = model.prepare(section(source, 0, min(source.n_rows, TRIAL_ROWS)))
     reader = space.open(source).reader(space.inputs, space.placement)
     cost = sums_cost(model._accumulator(space), reader, as_engine(model.engine))
-    return _shown(cost, "Landmarks and columns were those of the first rows.")
+    return _shown(cost, "Landmarks and columns were taken from the first rows.")
 
 
 def results_cost(

@@ -70,7 +70,7 @@ def line(text: str, style: str = "") -> None:
 
 
 def say(text: str, prefix: str = "", style: str = "") -> None:
-    """One line on standard error; a style is that of the prefix, if there is one."""
+    """One line on standard error; the style is for the prefix, or for a line without one."""
     from rich.text import Text
 
     styled = Text(prefix, style=style) + Text(text, style="" if prefix else style)

@@ -28,7 +28,7 @@ class Protocolled:
     task: Annotated[str, option("What labels are: classification, regression, auto.")] = "auto"
     label_fraction: Annotated[float | None, option("Of the training labels, drawn in every repeat.")] = None
     label_counts: Annotated[
-        str | None, option("Also the score with so many labels: 50,100,300.", metavar="N,N,...")
+        str | None, option("Also the score with fewer labels: 50,100,300.", metavar="N,N,...")
     ] = None
     n_repeats: Annotated[int, option("--repeats", "Draws of the labels.", min=1)] = 5
     classifier: Annotated[str, option("logistic, or svm as in the paper.")] = "logistic"

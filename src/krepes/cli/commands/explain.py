@@ -18,14 +18,11 @@ from krepes.cli.terminal import line
 if TYPE_CHECKING:
     import numpy as np
 
-    from krepes.embedding import KernelEmbedding
-    from krepes.explain import Concept
     from krepes.one_pass import OnePassEstimator
     from krepes.report.machine_page import Machine
     from krepes.sources import Source
 
 SAMPLE = "In the terminal"
-N_RANDOM = 500  # random rows that stand for the absence of a concept
 
 
 @dataclass(frozen=True)
@@ -57,22 +54,17 @@ class Page:
 
         if self.output is None:
             return {}
-        shared: dict[str, Any] = {
-            "title": self.title,
-            "samples": not self.no_samples,
-            "overwrite": self.overwrite,
-        }
+        rows = not self.no_samples
+        shared: dict[str, Any] = {"title": self.title, "samples": rows, "overwrite": self.overwrite}
         if isinstance(model, KernelEmbedding):
             settings |= given_values(max_rows=self.max_rows, map=self.map)
             write_report(model, source, self.output, **shared, **settings)
         else:
             write_machine_page(cast("Machine", model), source, self.output, **shared)
-        shown = (
-            "It holds no row of the data." if self.no_samples else "It shows real rows to whoever opens it."
-        )
+        shown = "It shows real rows to whoever opens it." if rows else "It holds no row of the data."
         size = self.output.stat().st_size
         line(f"Wrote {self.output} ({readable_bytes(size)}). {shown}")
-        return {"output": str(self.output), "bytes": size, "holds_rows": not self.no_samples}
+        return {"output": str(self.output), "bytes": size, "holds_rows": rows}
 
 
 @dataclass(frozen=True)
@@ -123,9 +115,8 @@ the prediction of a row. The page of a machine has predictions with intervals, o
     """
     page.check()
     from krepes import KernelEmbedding, load
-    from krepes.cli.explain_check import show_check
     from krepes.cli.explain_machine import explain_machine
-    from krepes.cli.explain_row import explain_row
+    from krepes.cli.explaining import explain_row, read_concept, show_check
     from krepes.machines.kernel_ridge.machine import RidgeMachine
 
     fitted = load(model, device=device)
@@ -139,7 +130,7 @@ the prediction of a row. The page of a machine has predictions with intervals, o
         if asked.sample is not None or (page.output is None and not check):
             found |= explain_machine(fitted, source, y, asked)
         return found | page.write(fitted, source)
-    concepts = [_concept(fitted, source, text, rows, random_state) for text in concept]
+    concepts = [read_concept(fitted, source, text, rows, random_state) for text in concept]
     if asked.sample is not None:
         found |= explain_row(fitted, source, y, asked, concepts, random_state)
     named = None if y is None else {labels.label or "label": y}
@@ -184,29 +175,3 @@ def _labels(
         if labels.label or labels.labels:
             raise
         return None
-
-
-def _concept(model: KernelEmbedding, source: Source, text: str, rows: options.Rows, seed: int) -> Concept:
-    """A fitted concept from `NAME=FILE` or `NAME=FILE,FILE`, or from a rule about the columns of DATA."""
-    import numpy as np
-
-    from krepes.explain import Concept
-    from krepes.explain.concept_rule import is_rule
-    from krepes.sources.row_subset import subset
-
-    if is_rule(text):
-        return Concept.from_rule(source, text, random_state=seed).fit(model)
-    name, equals, files = text.partition("=")
-    if not equals or not name or not files:
-        raise typer.BadParameter(
-            f'--concept {text}: expected NAME=FILE, such as sea=sea.npz, or a rule, such as "age > 60".'
-        )
-    with_it, _, without = files.partition(",")
-    positives = rows.open_for(model, Path(with_it))
-    if without:
-        negatives = rows.open_for(model, Path(without))
-    else:
-        size = min(N_RANDOM, source.n_rows)
-        drawn = np.random.default_rng(seed).choice(source.n_rows, size, replace=False)
-        negatives = subset(source, np.sort(drawn))
-    return Concept(positives, negatives, name=name, random_state=seed).fit(model)

@@ -31,7 +31,7 @@ class SearchOptions:
 
     panel: ClassVar[str] = "Search"
 
-    n_trials: Annotated[int, option("--trials", "Trials, with those of earlier runs.", min=1)] = 20
+    n_trials: Annotated[int, option("--trials", "Trials, earlier runs included.", min=1)] = 20
     ranges: Annotated[
         list[str],
         option("--range", "Search here: loss__temperature=0.05:5[:linear].", metavar="KEY=LOW:HIGH"),

@@ -161,8 +161,8 @@ class SearchResult:
 
     Attributes
     ----------
-    trials : list of optuna.trial.FrozenTrial, in the order in which they were made. `params` and `value` are those of
-        Optuna, with None for a trial that failed; `user_attrs` has "scores" ("accuracy", "balanced_accuracy",
+    trials : list of optuna.trial.FrozenTrial, in the order in which they were made. `params` and `value` are
+        Optuna's, with None for a trial that failed; `user_attrs` has "scores" ("accuracy", "balanced_accuracy",
         "deviation" of the metric between draws, "n_components" left), "seconds", "message" (why it failed) and "notes"
         (warnings).
     metric : "accuracy" or "balanced_accuracy", on the rows held out from the probe.

@@ -1,12 +1,15 @@
-"""One row explained in the terminal: its landmarks, contributions along a direction, concepts."""
+"""Explanations in the terminal: of a row by landmarks, directions and concepts; and how faithful they are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import typer
 
+from krepes.cli import options
 from krepes.cli.terminal import console, line, show_table
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation import linear_probe
@@ -16,6 +19,7 @@ from krepes.explain import (
     attribution,
     class_direction,
     concept_profile,
+    faithfulness,
     influence,
     landmark_norms,
     landmarks_are_rows_of,
@@ -23,6 +27,7 @@ from krepes.explain import (
     re_expansion,
     top_landmarks,
 )
+from krepes.explain.concept_rule import is_rule
 from krepes.explain.expansion import Explained, landmark_rows
 from krepes.preprocessing.labels import missing_values
 from krepes.sources import Source
@@ -39,9 +44,65 @@ ABOUT = (
     "sign cancel. share: the same by the landmark's own place; shares add up to 1. without it: how far the row moves "
     "when the others take over. --by chooses another order; --check compares them."
 )
+CHECKS = {
+    "deletion": "deletion",
+    "left out": "left out",
+    "alone": "they alone",
+    "same label": "same label",
+    "overlap": "random weights",
+}
+OF_CHECKS = (
+    "deletion: what is left of the rows when the terms of the landmarks named are subtracted; less is more faithful. "
+    "left out: the same when the other landmarks take over. they alone: with no other landmarks. same label: of the "
+    "first landmark and the row. random weights: the share of landmarks that is named for random weights, too."
+)
+N_RANDOM = 500  # random rows that stand for the absence of a concept
 OF_CONCEPTS = (
     "score = alignment × influence, as published; adds: what the landmark adds to the concept in this row."
 )
+
+
+def show_check(model: Explained, source: Source, y: np.ndarray | None, seed: int) -> dict[str, Any]:
+    """Measure how faithful explanations are, and print it; also as a dictionary, with errors beside the numbers."""
+    found = faithfulness(model, source, y, random_state=seed)
+    rows = sorted(found.table(), key=lambda row: row["deletion"].value)
+    columns = [name for name in CHECKS if name in rows[0]]
+    cells, numbers = [], []
+    for row in rows:
+        method, ignores = row.pop("method"), row.pop("ignores weights")
+        mark = "*" if ignores and method != "random" else ""
+        cells.append([method + mark, *(str(row[name]) for name in columns)])
+        plain: dict[str, Any] = {"method": method, "ignores_weights": ignores}
+        for name, value in row.items():
+            key = name.replace(", ", "_").replace(" ", "_")
+            plain |= {key: value.value, f"{key}_error": value.error}
+        numbers.append(plain)
+    line(found.title)
+    show_table(["ranked by", *(CHECKS[name] for name in columns)], cells)
+    for note in found.notes:
+        line(note)
+    console().print(OF_CHECKS, style="dim", highlight=False)
+    return {"faithfulness": numbers, "most_faithful": found.best, "accuracy": found.accuracy}
+
+
+def read_concept(model: KernelEmbedding, source: Source, text: str, rows: options.Rows, seed: int) -> Concept:
+    """A fitted concept from `NAME=FILE` or `NAME=FILE,FILE`, or from a rule about the columns of DATA."""
+    if is_rule(text):
+        return Concept.from_rule(source, text, random_state=seed).fit(model)
+    name, equals, files = text.partition("=")
+    if not equals or not name or not files:
+        raise typer.BadParameter(
+            f'--concept {text}: expected NAME=FILE, such as sea=sea.npz, or a rule, such as "age > 60".'
+        )
+    with_it, _, without = files.partition(",")
+    positives = rows.open_for(model, Path(with_it))
+    if without:
+        negatives = rows.open_for(model, Path(without))
+    else:
+        size = min(N_RANDOM, source.n_rows)
+        drawn = np.random.default_rng(seed).choice(source.n_rows, size, replace=False)
+        negatives = subset(source, np.sort(drawn))
+    return Concept(positives, negatives, name=name, random_state=seed).fit(model)
 
 
 def explain_row(
