@@ -33,7 +33,7 @@ from krepes.machines import (
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.report.facts import machine_facts
 from krepes.report.heat_maps import moved_without
-from krepes.report.page import Section, WrittenReport, plain_page, write_page
+from krepes.report.page import PageSection, WrittenReport, plain_page, write_page
 from krepes.report.shown_rows import some_rows
 from krepes.sources import Source, TableSource, open_source
 
@@ -88,10 +88,10 @@ def write_machine_page(
     ridge = isinstance(machine, RidgeMachine)
     held = "real rows of the data: everyone who opens it can see them" if samples else "no row of the data"
     sections = [
-        Section("Facts", rows=list(machine_facts(machine).items()), note=TOO_GOOD if ridge else ""),
+        PageSection("Facts", rows=list(machine_facts(machine).items()), note=TOO_GOOD if ridge else ""),
         _rows(machine_rows(machine, source, samples)),
         *(_learned(machine, source, samples) if isinstance(machine, RidgeMachine) else []),
-        Section(note=f"This file holds {held}."),
+        PageSection(note=f"This file holds {held}."),
     ]
     heading = "Rows unlike others"
     if not isinstance(machine, NoveltyDetector):
@@ -99,15 +99,15 @@ def write_machine_page(
     return write_page(plain_page(title or heading, sections), target, overwrite)
 
 
-def _rows(found: MachineRows) -> Section:
+def _rows(found: MachineRows) -> PageSection:
     """The table of rows; intervals are drawn too."""
     cells = [[column[i] for column in found.columns.values()] for i in found.order]
     if found.spans is None:
-        return Section("Rows", found.about, list(found.columns), cells)
-    return Section("Rows", found.about, [*found.columns, "low to high"], cells, found.spans[found.order])
+        return PageSection("Rows", found.about, list(found.columns), cells)
+    return PageSection("Rows", found.about, [*found.columns, "low to high"], cells, found.spans[found.order])
 
 
-def _learned(machine: RidgeMachine, source: Source, samples: bool) -> list[Section]:
+def _learned(machine: RidgeMachine, source: Source, samples: bool) -> list[PageSection]:
     """The columns that count, and the landmarks of the largest weight."""
     encoder = machine.input_space_.encoder
     used = [] if encoder is None else list(encoder.used_columns_)
@@ -116,19 +116,19 @@ def _learned(machine: RidgeMachine, source: Source, samples: bool) -> list[Secti
         found = machine.column_importances()
         used = [found.names[j] for j in found.order]
         shares = found.shares[found.order]
-        columns = Section(
+        columns = PageSection(
             title,
             "Each column's share of the distance between rows, in the learned metric (± standard error).",
             rows=[(found.names[j], found.words(j)) for j in found.order],
             drawn=np.stack([0 * shares, shares / shares.max(), np.nan * shares], axis=1),
         )
     except ValueError as error:
-        columns = Section(title, note=str(error))
+        columns = PageSection(title, note=str(error))
     label = [] if encoder is None or encoder.label is None else [encoder.label]
     return [columns, _landmarks(machine, source, [*label, *used[:N_COLUMNS]] if samples else [])]
 
 
-def _landmarks(machine: RidgeMachine, source: Source, columns: list[str]) -> Section:
+def _landmarks(machine: RidgeMachine, source: Source, columns: list[str]) -> PageSection:
     """The landmarks of the largest weight, with some columns where they are rows of the source."""
     norms, rows = landmark_norms(machine), landmark_rows(machine)
     first = np.argsort(-norms, kind="stable")[:N_LANDMARKS]
@@ -142,7 +142,7 @@ def _landmarks(machine: RidgeMachine, source: Source, columns: list[str]) -> Sec
         for cells, place in zip(values, places):
             cells += [_cell(by_row[place][name]) for name in names]
     about = "A prediction is a sum over landmarks, of their weight times their similarity to the row."
-    return Section("Landmarks of the largest weight", about, ["row", "weight", *names], values)
+    return PageSection("Landmarks of the largest weight", about, ["row", "weight", *names], values)
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def map_page(title: str, content: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """A part of a page without scripts: texts, and a table.
 
     Attributes
@@ -105,12 +105,12 @@ class Section:
     note: str = ""
 
 
-def plain_page(title: str, sections: Iterable[Section]) -> str:
+def plain_page(title: str, sections: Iterable[PageSection]) -> str:
     """A page of tables, without scripts."""
     return _filled("plain", title, body="\n".join(map(_section, sections)))
 
 
-def _section(given: Section) -> str:
+def _section(given: PageSection) -> str:
     parts = [f"<h2>{escape(given.title)}</h2>"] if given.title else []
     parts += [f"<p>{escape(given.about)}</p>"] if given.about else []
     if given.rows:
@@ -120,7 +120,7 @@ def _section(given: Section) -> str:
     return "".join(parts)
 
 
-def _table(given: Section) -> str:
+def _table(given: PageSection) -> str:
     top = "".join(f'<th scope="col">{escape(head)}</th>' for head in given.heads)
     head = f"<thead><tr>{top}</tr></thead>" if top else ""
     drawn = [""] * len(given.rows) if given.drawn is None else map(_bar, given.drawn)
