@@ -46,7 +46,7 @@ from krepes.moments import Moments
 from krepes.one_pass import Kernels
 from krepes.preimages.invertible import Invertible
 from krepes.preprocessing.targets import labelled_rows
-from krepes.regression.label_choice import Comparison, compare_by_labels
+from krepes.regression.ridge import Comparison, compare_by_labels
 from krepes.solvers import Callback, Solver, choose_solver
 from krepes.tally import Fit, RowRanges, Tally, total
 from krepes.tally.fit import check_checkpoint, unsummed
@@ -550,7 +550,7 @@ class KernelEmbedding(
         """A new model from the same moments, chosen by the labels of some rows; `selection_` says what was compared.
 
         Every candidate is a `refit` and needs no data but the labelled rows; the one with the smallest exact
-        leave-one-out error of ridge regression is taken (`krepes.regression.label_choice`).
+        leave-one-out error of ridge regression is taken (`krepes.regression.ridge`).
 
         Parameters
         ----------

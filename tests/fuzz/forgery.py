@@ -23,7 +23,7 @@ from fuzz.forged_states import Content, forge
 from fuzz.outcome import ChangedError, LostError, Outcome, check_same, judged
 from fuzz.sample_models import Saved, outputs, saved_models
 from krepes import KernelEmbedding, load
-from krepes.machines.novelty.solution import NoveltySolution
+from krepes.machines.novelty.calibration import NoveltySolution
 
 
 def flip(data: bytearray, rng: np.random.Generator, other: bytes) -> None:

@@ -38,7 +38,7 @@ from krepes.machines.kept_rows import KeepRows, SumsAndRowsPass
 from krepes.machines.kernel_ridge.conjugate_solver import KernelProducts
 from krepes.machines.kernel_ridge.solution import RidgePass
 from krepes.machines.normal_equations import NormalEquations
-from krepes.machines.novelty.solution import NoveltyPass
+from krepes.machines.novelty.calibration import NoveltyPass
 from krepes.machines.targets import Classes
 from krepes.preprocessing.column_scan import TableScan
 from krepes.sources.row_sampling import PickedRows

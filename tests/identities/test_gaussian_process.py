@@ -25,7 +25,7 @@ from krepes.machines import (
 )
 from krepes.machines.gaussian_process import classifier as classifier_module
 from krepes.machines.gaussian_process.evidence_score import Climb, EvidenceScore
-from krepes.machines.gaussian_process.posterior import probability
+from krepes.machines.gaussian_process.machine import probability
 from krepes.machines.gaussian_process.sample_evidence import ClassEvidence, QuantityEvidence, scaled_kernel
 from krepes.machines.gaussian_process.variational_bound import VariationalBound
 from krepes.regression.ridge_algebra import NormalSums

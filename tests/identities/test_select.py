@@ -14,8 +14,7 @@ import krepes
 from command_line import run
 from krepes import KernelEmbedding
 from krepes.preprocessing.targets import MOST_LABELS, labelled_rows
-from krepes.regression.label_choice import compare_by_labels
-from krepes.regression.ridge import ALPHAS, LeaveOneOutRidge
+from krepes.regression.ridge import ALPHAS, LeaveOneOutRidge, compare_by_labels
 from refusals import refuses
 
 DIGITS = load_digits()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from krepes.evaluation import linear, linear_probe, plan_protocol, probe_protocol
-from krepes.evaluation.splits import draw_stratified, validation_split
+from krepes.evaluation.probe_inputs import draw_stratified, validation_split
 
 
 @pytest.fixture

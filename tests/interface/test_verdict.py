@@ -17,7 +17,7 @@ from krepes.evaluation import (
     verdict,
 )
 from krepes.evaluation.comparison.label_curve import usable_counts
-from krepes.evaluation.splits import draw_count
+from krepes.evaluation.probe_inputs import draw_count
 from refusals import refuses
 
 GROUPS = 10

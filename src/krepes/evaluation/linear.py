@@ -23,9 +23,8 @@ from scipy.special import expit, softmax
 from sklearn.utils.metaestimators import available_if
 
 from krepes.base.validation import as_array, check_choice, check_share, generator_of
-from krepes.evaluation.probe_inputs import check_inputs, few_threads
+from krepes.evaluation.probe_inputs import check_inputs, draw_stratified, few_threads, validation_splits
 from krepes.evaluation.probe_result import FittedClassifier, ProbeResult
-from krepes.evaluation.splits import draw_stratified, validation_splits
 from krepes.regression.logistic import logistic_path
 from krepes.regression.squared_hinge import svm_path
 

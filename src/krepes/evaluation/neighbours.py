@@ -15,9 +15,8 @@ from sklearn.neighbors import NearestNeighbors
 
 from krepes.base.validation import as_array, check_choice, check_share, generator_of, is_number
 from krepes.evaluation.linear import centre_and_scale
-from krepes.evaluation.probe_inputs import ProbeInputs, check_inputs
+from krepes.evaluation.probe_inputs import ProbeInputs, check_inputs, validation_splits
 from krepes.evaluation.probe_result import FittedClassifier, ProbeResult
-from krepes.evaluation.splits import validation_splits
 
 K_GRID = (1, 5, 10, 20)
 

@@ -24,10 +24,16 @@ from krepes.base.validation import check_choice, check_count, check_number, chec
 from krepes.evaluation.linear import linear_probe
 from krepes.evaluation.neighbours import knn_probe
 from krepes.evaluation.other_probes import estimator_probe, ridge_probe
-from krepes.evaluation.probe_inputs import check_classes, check_matrix, chosen_rows
+from krepes.evaluation.probe_inputs import (
+    check_classes,
+    check_matrix,
+    chosen_rows,
+    draw_count,
+    draw_stratified,
+    validation_split,
+)
 from krepes.evaluation.probe_result import ProbeResult
 from krepes.evaluation.scoring import ProtocolResult, check_scoring, measured
-from krepes.evaluation.splits import draw_count, draw_stratified, validation_split
 from krepes.preprocessing.labels import MISSING, Labels, encode_labels
 from krepes.preprocessing.targets import as_strata, as_targets
 

@@ -12,7 +12,7 @@ from krepes._version import __version__
 from krepes.base.validation import generator_of
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation import ProbeResult, ProtocolResult, linear_probe
-from krepes.evaluation.splits import validation_split
+from krepes.evaluation.probe_inputs import validation_split
 from krepes.explain import class_coverage
 from krepes.explain.expansion import n_landmarks
 from krepes.report.facts import component_words, input_words, steps_words, views_words

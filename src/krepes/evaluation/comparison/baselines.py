@@ -36,8 +36,8 @@ from sklearn.utils.metaestimators import available_if
 
 from krepes.base.estimators import Predictor
 from krepes.embedding import KernelEmbedding
+from krepes.evaluation.probe_inputs import draw_count, validation_splits
 from krepes.evaluation.probe_result import CLASSIFIER, REGRESSOR
-from krepes.evaluation.splits import draw_count, validation_splits
 from krepes.losses import KernelPCA
 from krepes.views import NoViews
 

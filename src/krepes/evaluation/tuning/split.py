@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from krepes.base.validation import check_choice, check_share
-from krepes.evaluation.probe_inputs import check_classes
+from krepes.evaluation.probe_inputs import check_classes, draw_stratified
 from krepes.evaluation.protocol import Protocol, plan_protocol
-from krepes.evaluation.splits import draw_stratified
 from krepes.preprocessing.labels import MISSING, Labels, encode_labels
 
 IMAGE_SHARE, OTHER_SHARE = 0.02, 0.10

@@ -22,8 +22,7 @@ from krepes.machines.gaussian_process.laplace import (
     laplace_mode,
     signs,
 )
-from krepes.machines.gaussian_process.machine import GaussianProcess, given
-from krepes.machines.gaussian_process.posterior import Posterior, probability
+from krepes.machines.gaussian_process.machine import GaussianProcess, Posterior, given, probability
 from krepes.machines.gaussian_process.sample_evidence import ClassEvidence, SampleEvidence
 from krepes.machines.kernel_search import KernelSearch
 from krepes.machines.labelled_machine import ClassMachine

@@ -1,23 +1,143 @@
-"""Gaussian processes as models of rows with targets: what regressor and classifier share."""
+"""Gaussian processes as models of rows with targets: what regressor and classifier share.
+
+The posterior on Nyström features, with the part that the landmarks do not span:
+
+    mean(x)     = W^T phi(x) + b = A^T k_x + b
+    k_p(x, x')  = a (k(x, x') - phi(x)^T phi(x')) + phi(x)^T R R^T phi(x')
+
+The first part of the covariance is the prior's, for what no landmark knows of: far from all rows the variance is the
+prior's, a k(x, x). The second is that of the weights, R R^T = (Phi^T D Phi + I / a)^-1, with D = 1 / s^2 in regression
+and the curvature of the likelihood in classification. With all rows as landmarks this is the exact posterior
+k_p = a k - a k_x^T (a K + s^2 I)^-1 a k_x [lecture]; in weight space and in function space it is the same.
+Variances cost O(m r) for each row, and are never negative: both parts are sums of squares, or cut off at zero.
+
+The probability of a class under a normal distribution of f:
+
+    E sigmoid(f),  f = m + s z,      = sum over nodes z of  N(z; 0, 1) sigmoid(m + s z) h                  small s
+                                     = sum over nodes u of  sigmoid'(u) Phi((m + u) / s) h                 large s
+
+The two are equal: sigmoid is the distribution function of a logistic variable u. With evenly spaced nodes both sums
+converge exponentially, because their terms are analytic; the error is below 1e-12 everywhere. Differs from
+scikit-learn's classifier, which replaces the sigmoid by five error functions: that is off by up to 2e-4, and may leave
+the interval from 0 to 1.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
+import torch
+from scipy.special import expit, ndtr
 from torch import Tensor
 
 from krepes.base.accumulator import Value
-from krepes.base.codec import State
+from krepes.base.codec import Bounds, Shape, State
+from krepes.base.linalg import descending_eigh
 from krepes.base.rows import Rows
 from krepes.base.validation import is_number
-from krepes.machines.gaussian_process.posterior import Posterior
+from krepes.features.space import FeatureSpace
 from krepes.machines.gaussian_process.sample_evidence import SampleEvidence
 from krepes.machines.labelled_machine import LabelledMachine
 
 T = TypeVar("T", bound=Value)
+WIDE = 1.5  # deviation from which the logistic nodes are better
+NORMAL = np.arange(-9.0, 9.01, 0.2)
+LOGISTIC = np.arange(-40.0, 40.01, 0.25)
+BLOCK = 4096  # rows at once
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """A solved Gaussian process, in units of the encoded targets.
+
+    Attributes
+    ----------
+    A : Tensor of shape (m, c)
+    b : Tensor of shape (c,)
+    roots : Tensor of shape (k, r, r)
+        R; one that all outputs share, or one for each.
+    amplitude : float
+    noise : float or None
+        The variance of the noise; None for classes.
+    evidence : float
+        The log marginal likelihood, or its bound.
+    iterations : int or None
+        Of Newton's method; None for quantities.
+    """
+
+    A: Annotated[Tensor, Shape("m", "c")]
+    b: Annotated[Tensor, Shape("c")]
+    roots: Annotated[Tensor, Shape("k", "r", "r")]
+    amplitude: Annotated[float, Bounds(above=0)]
+    noise: Annotated[float | None, Bounds(above=0)]
+    evidence: float
+    iterations: int | None = None
+
+    def moments(self, space: FeatureSpace, X: Rows) -> Tensor:
+        """Means and variances of f at every row, (n, c + k)."""
+        K = space.features.kernel_block(X).to(space.dtype)
+        Phi = K @ _factors(space, K)
+        mean = (K @ self.A.to(K) + self.b.to(K)).double()
+        unspanned = (space.kernel.diag(X).double() - Phi.double().square().sum(1)).clamp_(min=0)
+        of_weights = [(Phi @ R.to(Phi)).double().square().sum(1) for R in self.roots]
+        variances = [self.amplitude * unspanned + part for part in of_weights]
+        return torch.cat([mean, torch.stack(variances, dim=1)], dim=1)
+
+    def covariances(self, space: FeatureSpace, X: Rows) -> Tensor:
+        """Covariances of f between all rows, (k, n, n)."""
+        K = space.features.kernel_block(X).to(space.dtype)
+        Phi = (K @ _factors(space, K)).double()
+        unspanned = self.amplitude * (space.kernel(X).double() - Phi @ Phi.mT)
+        parts = []
+        for R in self.roots:
+            half = Phi @ R.to(Phi)
+            C = unspanned + half @ half.mT
+            C.diagonal().clamp_(min=0)
+            parts.append((C + C.mT) / 2)
+        return torch.stack(parts)
+
+    def check_restored(self) -> None:
+        if len(self.roots) not in (1, len(self.b)):
+            raise ValueError(f"The file is damaged: {len(self.roots)} covariances for {len(self.b)} outputs.")
+
+
+def _factors(space: FeatureSpace, like: Tensor) -> Tensor:
+    """F in memory as it comes out of a file, so that a saved model gives the same bits."""
+    return space.features.F.to(like).contiguous()
+
+
+def samples(mean: np.ndarray, covariance: Tensor, n_samples: int, draws: np.random.RandomState) -> np.ndarray:
+    """Draws from a normal distribution, (n, n_samples); directions of no variance stay at the mean."""
+    values, vectors = descending_eigh(covariance)
+    root = (vectors * values.clamp(min=0).sqrt()).cpu().numpy()
+    return mean[:, None] + root @ draws.standard_normal((len(mean), n_samples))
+
+
+def probability(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """E sigmoid(f) for f ~ N(mean, variance), of the shape of the means.
+
+    >>> probability(np.array([0.0, 2.0, 2.0]), np.array([4.0, 0.0, 1e8])).round(4).tolist()
+    [0.5, 0.8808, 0.5001]
+    """
+    m, s = mean.ravel(), np.sqrt(variance).ravel()
+    found = np.empty(len(m))
+    for start in range(0, len(m), BLOCK):
+        part = slice(start, start + BLOCK)
+        found[part] = np.where(s[part] < WIDE, _narrow(m[part], s[part]), _wide(m[part], s[part]))
+    return found.clip(0, 1).reshape(mean.shape)
+
+
+def _narrow(m: np.ndarray, s: np.ndarray) -> np.ndarray:
+    density = np.exp(-(NORMAL**2) / 2)
+    return expit(m[:, None] + np.minimum(s, WIDE)[:, None] * NORMAL) @ (density / density.sum())
+
+
+def _wide(m: np.ndarray, s: np.ndarray) -> np.ndarray:
+    density = expit(LOGISTIC) * expit(-LOGISTIC)
+    return ndtr((m[:, None] + LOGISTIC) / np.maximum(s, WIDE)[:, None]) @ (density / density.sum())
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

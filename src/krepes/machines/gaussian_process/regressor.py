@@ -17,8 +17,13 @@ from torch import Tensor
 from krepes.base.validation import check_count, check_share
 from krepes.features import FeatureSpace
 from krepes.machines.gaussian_process.evidence_score import EvidenceScore
-from krepes.machines.gaussian_process.machine import GaussianProcess, check_variance, given
-from krepes.machines.gaussian_process.posterior import Posterior, samples
+from krepes.machines.gaussian_process.machine import (
+    GaussianProcess,
+    Posterior,
+    check_variance,
+    given,
+    samples,
+)
 from krepes.machines.gaussian_process.sample_evidence import QuantityEvidence, SampleEvidence
 from krepes.machines.gaussian_process.variational_bound import VariationalBound
 from krepes.machines.kernel_search import KernelSearch

@@ -28,11 +28,18 @@ from krepes.kernels import Custom, EmpiricalNTK, Kernel, Precomputed
 from krepes.kernels.vectors import Lengthscale
 from krepes.machines.kernel_search import KernelChoice, Kernels, KernelSearch
 from krepes.machines.normal_equations import unit_features
-from krepes.machines.novelty.calibration import STRETCH, Calibration, Reading, calibrates
+from krepes.machines.novelty.calibration import (
+    STRETCH,
+    Calibration,
+    NoveltyPass,
+    NoveltySolution,
+    NoveltyTotal,
+    Reading,
+    calibrates,
+)
 from krepes.machines.novelty.cross_score import CrossScore, TriedByCrosses
 from krepes.machines.novelty.explanation import NoveltyExplanation, explained
 from krepes.machines.novelty.scores import SCORES
-from krepes.machines.novelty.solution import NoveltyPass, NoveltySolution, NoveltyTotal
 from krepes.one_pass import OnePassEstimator
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates

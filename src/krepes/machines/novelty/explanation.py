@@ -21,7 +21,7 @@ from krepes.base.display import displayed
 from krepes.base.rows import Rows, dense
 from krepes.features.space import FeatureSpace
 from krepes.machines.normal_equations import unit_features
-from krepes.machines.novelty.solution import NoveltySolution
+from krepes.machines.novelty.calibration import NoveltySolution
 
 SHOWN_ROWS = 20
 
