@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_random_state
 from torch import Tensor
 
 from krepes.base import model_file, packing
@@ -289,7 +289,9 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
     def _run(self, n_rows: int) -> Run:
         """How a fit of this many rows runs, with a new seed."""
         dtype = self._auto_dtype(n_rows) if self.dtype == "auto" else self.dtype
-        return Run.of(self.engine, self.verbose, dtype, self.device, self.random_state)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        placement = Placement.of(dtype, self.device)
+        return Run(as_engine(self.engine), display(self.verbose), placement, seed)
 
     def _run_in(self, space: FeatureSpace) -> Run:
         """How a pass in this space runs."""
@@ -629,11 +631,6 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
     @property
     def tally_(self) -> Tally[T]:
         return self._fit().tally
-
-    @property
-    def group_column_(self) -> str | None:
-        """The column that groups are read from, if they were given by name."""
-        return self._fit().group_column
 
     @property
     def total_(self) -> T | None:

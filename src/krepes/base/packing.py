@@ -69,7 +69,7 @@ def pack(value: object, path: str, tensors: dict[str, Tensor]) -> Json:
         return {"~dict": {key: pack(item, f"{path}.{key}", tensors) for key, item in value.items()}}
     if isinstance(value, Component):
         kept = value if _registry().get(type(value).__name__) is type(value) else value.stand_in()
-        state = _kept_attributes(kept)
+        state = {name: part for name, part in vars(kept).items() if not name.startswith("_")}
         state |= {name: _noted(state[name]) for name in kept.paths if state.get(name) is not None}
         return {"~component": type(kept).__name__, "state": pack(state, path, tensors)}
     if is_dataclass(value) and not isinstance(value, type):
@@ -144,11 +144,6 @@ def _checked(name: str, tensors: dict[str, Tensor], finite: bool) -> Tensor:
 def _is_finite(tensor: Tensor) -> bool:
     """Whether all numbers are finite; one pass over memory in the usual case."""
     return bool(torch.isfinite(tensor.sum())) or bool(torch.isfinite(tensor).all())
-
-
-def _kept_attributes(component: Component) -> State:
-    """What a file keeps of a component: its attributes without an underscore in front."""
-    return {name: value for name, value in vars(component).items() if not name.startswith("_")}
 
 
 def _component(name: str, packed: Any, tensors: dict[str, Tensor]) -> Component:

@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from sklearn.utils import check_random_state
 
 from krepes.base.blocks import Placement
 from krepes.base.components import named
-from krepes.base.reporting import Progress, display, warn
+from krepes.base.reporting import Progress, warn
 from krepes.base.rows import dense_remedy
-from krepes.engines import Engine, as_engine
+from krepes.engines import Engine
 from krepes.features.choices import (
     LandmarkChoice,
     LandmarkRows,
@@ -89,19 +88,6 @@ class Run:
     progress: Progress
     placement: Placement
     seed: int
-
-    @classmethod
-    def of(
-        cls,
-        engine: Engine | str | None,
-        verbose: int,
-        dtype: str,
-        device: str,
-        random_state: int | np.random.RandomState | None,
-    ) -> Run:
-        """Resolve what an estimator was given."""
-        seed = int(check_random_state(random_state).randint(2**31 - 1))
-        return cls(as_engine(engine), display(verbose), Placement.of(dtype, device), seed)
 
 
 def opener_of(kernel: object, space: FeatureSpace | None = None) -> Callable[[Any], Source]:

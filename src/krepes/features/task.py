@@ -152,7 +152,7 @@ class Task:
             return ""
         if self.loss.constraint == "orthogonal":  # the condition of [esser, Thm. 2] fails for more
             return (
-                ", and only so many orthogonal directions are more alike for positives than for negatives. Any further "
+                ", and no more orthogonal directions are more alike for positives than for negatives. Any further "
                 "component would raise the loss, or be zero on all of the data"
             )
         return f" and regularization={self.regularization:g} cuts weak ones"

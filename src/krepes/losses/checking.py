@@ -126,7 +126,7 @@ def own_parameters(loss: Loss, n_components: int, generator: torch.Generator) ->
     if taken:
         raise ValueError(
             f"{loss} has a parameter {taken[0]!r}; expected strings other than {' and '.join(TRAINED)}, "
-            "which are those of the representation."
+            "the names of the representation."
         )
     return own
 

@@ -14,13 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import torch
-from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from krepes.base.blocks import available_memory
 from krepes.base.files import readable_bytes
 from krepes.base.linalg import descending_eigh
-from krepes.base.reporting import warn
 from krepes.base.validation import check_count, check_number
 from krepes.losses import Batch, Loss, MomentForms
 from krepes.losses.checking import check_loss
@@ -132,17 +130,7 @@ class FullBatch(Solver[Samples]):
         statistics = forms.embed(M, c)
         kept = ~vanished(statistics) & (statistics.power.max() > VANISHED)  # it was 1 at the start
         M, c = M[:, kept], c[kept]
-        if M.shape[1] == 0:
-            raise nothing_left(loss, moments, lam)
-        if not descent.converged:
-            warn(
-                f"The descent stopped after max_iter={self.max_iter} steps, before {loss} was at its minimum. Raise "
-                "solver__max_iter, or regularization.",
-                ConvergenceWarning,
-            )
-        W = basis @ M
-        gamma, dropped = c - W.mT @ origin, n_components - W.shape[1]
-        return Solution(W, gamma, descent.history, descent.n_iter, descent.converged, self.name, dropped)
+        return descent.solution("full_batch", self.max_iter, n_components, moments, origin, basis @ M, c)
 
 
 def _pairs(n_views: int, exchangeable: bool) -> list[tuple[int, int]]:

@@ -99,19 +99,7 @@ class MomentDescent(Solver[Moments]):
         M, c, is_minimum = _first(loss, forms, min(n_components, basis.shape[1]), lam)
         M, c = descent.accepted(M, c) if is_minimum else self._descended(descent, M, c)
         M, c = _finished(loss, forms, M, c)
-        if M.shape[1] == 0:
-            raise nothing_left(loss, moments, lam)
-        if not descent.converged and descent.n_iter >= self.max_iter > 0 and not is_minimum:
-            warn(
-                f"The descent on the moments stopped after max_iter={self.max_iter} steps, before {loss} was at its "
-                "minimum. Raise solver__max_iter, or regularization.",
-                ConvergenceWarning,
-            )
-        W = basis @ M
-        gamma, dropped = c - W.mT @ origin, n_components - W.shape[1]
-        return Solution(
-            W, gamma, descent.history, descent.n_iter, descent.converged, "moment_descent", dropped
-        )
+        return descent.solution("moment_descent", self.max_iter, n_components, moments, origin, basis @ M, c)
 
     def _descended(self, descent: Descent, M: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """Through the smoothed losses to the loss itself, in rounds of descent on M and within its span."""
@@ -259,6 +247,29 @@ class Descent:
             failed = result.status == LINE_SEARCH_FAILED and self.is_small(before - self.history[-1]["total"])
             self.converged = failed or result.status == 0 or self._settled()
         return self._unpacked(x)
+
+    def solution(
+        self,
+        solver: str,
+        max_iter: int,
+        n_components: int,
+        moments: Moments,
+        origin: Tensor,
+        W: Tensor,
+        c: Tensor,
+    ) -> Solution:
+        """W^T (phi - origin) + c as a solution; a warning if the descent was cut short."""
+        if W.shape[1] == 0:
+            raise nothing_left(self.loss, moments, self.lam)
+        if not self.converged and self.n_iter >= max_iter > 0:
+            warn(
+                f"The descent stopped after max_iter={max_iter} steps, before {self.loss} was at its "
+                "minimum. Raise solver__max_iter, or regularization.",
+                ConvergenceWarning,
+            )
+        gamma, dropped = c - W.mT @ origin, n_components - W.shape[1]
+        found = (self.history, self.n_iter, self.converged)
+        return Solution(W, gamma, *found, solver, dropped)
 
     def _evaluated(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         M, c = self._unpacked(x)

@@ -90,7 +90,7 @@ class FeatureWindows:
         One for all views; or one for even and one for odd views, which are then paired with one another only.
     width : int
     dtype : torch.dtype
-        In which features are stored; batches come in `compute_dtype`.
+        In which features are stored; batches come in the dtype of the samples' features.
     budget : int
         Bytes that the features of a window may take.
     fresh : bool
@@ -139,10 +139,6 @@ class FeatureWindows:
 
     def _pair(self, epoch: int) -> tuple[int, int]:
         return self.pairs[epoch % len(self.pairs)]
-
-    @property
-    def compute_dtype(self) -> torch.dtype:
-        return self.samples.features.dtype
 
     @cached_property
     def stored_views(self) -> list[int]:
@@ -236,7 +232,8 @@ class FeatureWindows:
             found = replace(stored, features=tuple(stored.features[v] for v in self._pair(epoch)))
         if chosen is not None:
             found = found.mapped(lambda values: values[chosen.to(values.device)])
-        return replace(found, features=tuple(Phi.to(self.compute_dtype) for Phi in found.features))
+        dtype = self.samples.features.dtype
+        return replace(found, features=tuple(Phi.to(dtype) for Phi in found.features))
 
     def _windows(self, epoch: int, first: int) -> Iterator[tuple[int, FeatureBatch, Tensor]]:
         """(index, features, global rows) of the windows of an epoch."""

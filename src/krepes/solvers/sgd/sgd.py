@@ -214,6 +214,3 @@ class SGD(Solver[Samples]):
 
     def constraint_on(self, loss: Loss) -> str | None:
         return loss.constraint if self.constraint == "auto" else self.constraint
-
-    def stored_dtype(self, dtype: torch.dtype) -> torch.dtype:
-        return torch.bfloat16 if self.feature_dtype == "bfloat16" else dtype

@@ -35,6 +35,7 @@ logger = logging.getLogger("krepes")
 HELD_OUT_MOST, HELD_OUT_LEAST = 4096, 32  # rows for early stopping; with fewer there is none
 EVALUATION_ROWS = 256  # per held-out batch: some losses depend on it, so it must not follow batch_size
 NOISE = 17  # purpose of a random stream
+COUNTED = ("epoch", "rows_done", "sums", "feature_count", "history", "best")  # kept in checkpoints
 COLLAPSED = 1e-4  # of the embeddings' root mean square: a spread below it is none
 
 
@@ -97,13 +98,13 @@ class Training:
     # What is trained
 
     def _windows(self) -> FeatureWindows:
-        share = self.solver.validation_fraction
+        share, features = self.solver.validation_fraction, self.samples.features
         held_out = min(HELD_OUT_MOST, int(share * self.samples.n_rows))
         return FeatureWindows(
             self.samples,
             self.coordinates.functions,
             self.coordinates.width,
-            dtype=self.solver.stored_dtype(self.samples.features.dtype),
+            dtype=torch.bfloat16 if self.solver.feature_dtype == "bfloat16" else features.dtype,
             budget=self.solver.cache_bytes,
             fresh=self.solver.fresh_views,
             replays=self.solver.replays,
@@ -112,9 +113,6 @@ class Training:
             with_norm_sq="phi_norm_sq" in self.loss.needs,
             held_out=held_out if held_out >= HELD_OUT_LEAST else 0,
         )
-
-    def _if_targets(self, theta: Theta) -> Theta | None:
-        return None if self.loss.target_decay is None else theta
 
     def _copied(self, names: list[str]) -> Theta:
         return {name: self.theta[name].clone() for name in names if name in self.theta}
@@ -230,20 +228,9 @@ class Training:
         )
 
     def _state(self) -> dict[str, Any]:
-        return {
-            "theta": self.theta,
-            "target": self.target,
-            "steps": self.steps.state(),
-            "epoch": self.epoch,
-            "position": list(self.position),
-            "rows_done": self.rows_done,
-            "rows_read": self.windows.rows_read,
-            "sums": self.sums,
-            "feature_sum": self.feature_sum,
-            "feature_count": self.feature_count,
-            "history": self.history,
-            "best": self.best,
-        }
+        state = {name: getattr(self, name) for name in (*COUNTED, "theta", "target", "feature_sum")}
+        place = {"position": list(self.position), "rows_read": self.windows.rows_read}
+        return state | place | {"steps": self.steps.state()}
 
     def _restore(self, state: dict[str, Any]) -> None:
         for name, value in state["theta"].items():
@@ -252,7 +239,7 @@ class Training:
             for name, value in state["target"].items():
                 self.target[name].copy_(value)
         self.steps.restore(state["steps"])
-        for name in ("epoch", "rows_done", "sums", "feature_count", "history", "best"):
+        for name in COUNTED:
             setattr(self, name, state[name])
         if "theta" in self.best:
             self.best["theta"] = {k: v.to(self.theta[k]) for k, v in self.best["theta"].items()}
@@ -290,7 +277,8 @@ class Training:
 
     def _unit_scale(self, theta: Theta, sample: FeatureBatch) -> Theta:
         """The same value of the loss, with components of unit variance (in sum, for a loss of directions)."""
-        statistics = SampleStatistics(self.objective.batch(theta, sample, self._if_targets(theta)))
+        target = None if self.loss.target_decay is None else theta
+        statistics = SampleStatistics(self.objective.batch(theta, sample, target))
         scale = self.loss.column_scale(statistics)
         varies = scale > torch.finfo(scale.dtype).tiny ** 0.5
         scale = torch.where(varies, scale, 1.0).rsqrt()
