@@ -32,7 +32,7 @@ from krepes.engines.engine import Engine, PassLayout, Result
 from krepes.engines.pass_cost import check_worker_memory
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client
 
 ROWS_PER_PART = 50_000  # that a task reads, about
 LOST_WORKER_SECONDS = 300  # until a local cluster gives up a worker that has not come back
@@ -76,13 +76,12 @@ class Dask(Engine):
             check_count("n_workers", n_workers)
             if cluster is not None:
                 raise ValueError(
-                    "n_workers= is for a cluster of this machine; one with an address has its own workers."
+                    "n_workers= is for a cluster of this machine; one with an address has its own."
                 )
         check_count("rows_per_part", rows_per_part)
         if cluster is not None and not isinstance(cluster, str) and not hasattr(cluster, "submit"):
-            raise TypeError(
-                f"Dask({cluster!r:.80}): expected None, the address of a scheduler, or a distributed.Client."
-            )
+            expected = "expected None, the address of a scheduler, or a distributed.Client"
+            raise TypeError(f"Dask({cluster!r:.80}): {expected}.")
         self.cluster, self.n_workers, self.rows_per_part = cluster, n_workers, int(rows_per_part)
         self._client: Client | None = None
 
@@ -94,19 +93,15 @@ class Dask(Engine):
         if self._client is None:
             self._client = self._connected()
         if self._client.status not in ("running", "connecting"):
-            raise ConnectionError(
-                f"The connection to the Dask scheduler at {self._address()} is closed. "
-                "Make another krepes.engines.Dask."
-            )
+            closed = f"The connection to the Dask scheduler at {self._address()} is closed"
+            raise ConnectionError(f"{closed}. Make another krepes.engines.Dask.")
         return self._client
 
     def _connected(self) -> Client:
         try:
             from distributed import Client, LocalCluster
         except ImportError as error:
-            raise ImportError(
-                'A pass on Dask needs dask and distributed: pip install "krepes[scale]".'
-            ) from error
+            raise ImportError('Dask needs dask and distributed: pip install "krepes[scale]".') from error
         if self.cluster is None:
             import dask
 
@@ -120,12 +115,9 @@ class Dask(Engine):
         try:
             return Client(self.cluster, set_as_default=False)
         except (OSError, TimeoutError, ValueError, TypeError) as error:
-            remedy = (
-                "Give krepes.engines.Dask(Client(address, security=Security(tls_ca_file=..., tls_client_cert=..., "
-                "tls_client_key=...))), or set Dask's configuration distributed.comm.tls."
-                if self.cluster.startswith("tls://")
-                else "Start one with `dask scheduler` and `dask worker ADDRESS`, or give engine='dask'."
-            )
+            remedy = "Start one with `dask scheduler` and `dask worker ADDRESS`, or give engine='dask'."
+            if self.cluster.startswith("tls://"):
+                remedy = "Give krepes.engines.Dask(Client(address, security=Security(tls_ca_file=..., ...)))."
             raise ConnectionError(
                 f"No Dask scheduler answers at {self.cluster!r} ({error}). {remedy}"
             ) from error
@@ -183,7 +175,7 @@ class Dask(Engine):
         done = 0 if saved is None else engine.resumed(saved, accumulator)
         left = parts[done:]
         n_left = sum(part.n_rows for part in left)
-        with engine.logged_pass(name, n_left, len(left), self, progress) as log, self._tasks() as tasks:
+        with engine.logged_pass(name, n_left, len(left), self, progress) as advance, self._tasks() as tasks:
             check_worker_memory(tasks.memory, accumulator)
             sent = tasks.send(accumulator.empty())
             width = WAVE * tasks.n_workers
@@ -195,7 +187,7 @@ class Dask(Engine):
                 accumulator.merge(other)
                 accumulator.flush()
                 done += len(wave)
-                log.advance(sum(part.n_rows for part in wave))
+                advance(sum(part.n_rows for part in wave))
                 if saved is not None:
                     saved.offer(
                         partial(engine.pass_state, accumulator, done), f"part {done:,} of {len(parts):,}"
@@ -218,11 +210,9 @@ class Dask(Engine):
         with engine.shown(progress).stage(name, reader.n_rows) as stage, self._tasks() as tasks:
             sent = tasks.send(function)
 
-            def mapped(part: Reader) -> Future:
-                return tasks.submit(mapped_part, sent, part, size)
-
             def results() -> Iterator[Tensor]:
                 portable = (part.portable() for part in parts)
+                mapped = partial(tasks.submit, mapped_part, sent, size)
                 for part, result in tasks.ahead(portable, mapped, depth=2 * tasks.n_workers):
                     yield result
                     stage.advance(part.n_rows)

@@ -133,7 +133,7 @@ def _joined(accumulator: Accumulator[S, R], first: State, second: State) -> Stat
     return own.merge(other).state()
 
 
-def mapped_part(function: Callable[[Block], Tensor], reader: Reader, size: int) -> Tensor:
+def mapped_part(function: Callable[[Block], Tensor], size: int, reader: Reader) -> Tensor:
     """A function of all blocks of a part, one below the other."""
     _use_own_threads()
     blocks = (block for batch in reader.read(BLOCKS_PER_BATCH * size) for block in batch.blocks(size))

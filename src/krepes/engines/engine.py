@@ -26,7 +26,7 @@ from krepes.base.blocks import Block, Reader, rows_within
 from krepes.base.checkpoint import Checkpoint
 from krepes.base.codec import State
 from krepes.base.packing import digest
-from krepes.base.reporting import Progress, Silent, Stage
+from krepes.base.reporting import Progress, Silent
 from krepes.sources import Source
 
 logger = logging.getLogger("krepes")
@@ -88,9 +88,9 @@ class Engine:
         size = self._size(accumulator.bytes_per_row)
         saved = saved_pass(checkpoint, accumulator, reader, size)
         start = 0 if saved is None else resumed(saved, accumulator)
-        with logged_pass(name, reader.n_rows - start, 1, self, progress) as log:
+        with logged_pass(name, reader.n_rows - start, 1, self, progress) as advance:
             for n, batch_ends in add_batches(accumulator, reader, size, start):
-                log.advance(n)
+                advance(n)
                 start += n
                 if batch_ends and saved is not None:
                     saved.offer(partial(pass_state, accumulator, start), f"row {start:,}")
@@ -185,34 +185,31 @@ def block_rows(bytes_per_row: int, budget: int = MEMORY_BUDGET) -> int:
     return 2 ** (rows.bit_length() - 1)
 
 
-class PassLog:
-    """Shows how far a pass is, and counts its rows for the log."""
-
-    def __init__(self, stage: Stage):
-        self.stage, self.rows = stage, 0
-
-    def advance(self, rows: int) -> None:
-        self.rows += rows
-        self.stage.advance(rows)
-
-
 @contextmanager
 def logged_pass(
     name: str, n_rows: int, n_parts: int, engine: Engine, progress: Progress | None
-) -> Iterator[PassLog]:
-    """Show a pass, and log lines of key=value pairs when it starts and when it ends, with its rate."""
+) -> Iterator[Callable[[int], None]]:
+    """Show a pass, and log lines of key=value pairs when it starts and when it ends, with its rate.
+
+    Gives the function to call with the number of rows that were done.
+    """
     told = f'pass="{name}" engine={type(engine).__name__} rows={n_rows} parts={n_parts}'
     logger.info("event=start %s", told)
-    start, ended = time.perf_counter(), "failed"
+    start, ended, rows = time.perf_counter(), "failed", 0
     with shown(progress).stage(name, n_rows) as stage:
-        log = PassLog(stage)
+
+        def advance(n: int) -> None:
+            nonlocal rows
+            rows += n
+            stage.advance(n)
+
         try:
-            yield log
+            yield advance
             ended = "end"
         finally:
             seconds = time.perf_counter() - start
-            rate = log.rows / max(seconds, 1e-9)
-            done = f"done={log.rows} seconds={seconds:.3f} rows_per_second={rate:.0f}"
+            rate = rows / max(seconds, 1e-9)
+            done = f"done={rows} seconds={seconds:.3f} rows_per_second={rate:.0f}"
             logger.info("event=%s %s %s", ended, told, done)
 
 
@@ -277,10 +274,9 @@ def add_halving(accumulator: Accumulator[S, R], block: Block) -> None:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception means that memory ran out; torch has several ways of saying so."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    text = str(error).lower()
-    return "out of memory" in text or "can't allocate memory" in text or "not enough memory" in text
+    told = ("out of memory", "can't allocate memory", "not enough memory")
+    known = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return known or any(words in str(error).lower() for words in told)
 
 
 @contextmanager

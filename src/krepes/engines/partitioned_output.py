@@ -116,9 +116,9 @@ def write_partitions(
     left = [(path, ends) for path, ends in ranges if not is_finished(path, ends[1] - ends[0])]
     parts = (_part(path, source, keep, *ends) for path, ends in left)
     n_left = sum(stop - start for _, (start, stop) in left)
-    with logged_pass("Writing", n_left, len(left), engine, progress) as log:
+    with logged_pass("Writing", n_left, len(left), engine, progress) as advance:
         for n in engine.each(partial(_write_part, results), parts):
-            log.advance(n)
+            advance(n)
     _finish(target, names)
     return WrittenFolder(
         target, source.n_rows, len(names), sum(path.stat().st_size for path in names), len(names) - len(left)

@@ -93,7 +93,7 @@ def check_series(series: Sequence[Series], shape: tuple[int, ...]) -> None:
         if x.shape[1] != shape[-1]:
             raise ValueError(f"Series {i} has {x.shape[1]} channels; this model was fitted on {shape[-1]}.")
         if len(shape) == 2 and len(x) != shape[0]:
+            fitted = f"this model was fitted on an array of series of {shape[0]}"
             raise ValueError(
-                f"Series {i} has {len(x)} steps, and this model was fitted on an array of series of {shape[0]}. For "
-                "series of different lengths, fit on a list of them."
+                f"Series {i} has {len(x)} steps; {fitted}. For different lengths, fit on a list."
             )

@@ -59,9 +59,7 @@ def guess_task(y: Any, name: str = "y") -> TaskGuess:
     K, n = len(different), len(values)
     counted = f"{K:,} different values in {n:,} rows"
     fraction = different[different != np.round(different)]
-    if K == 1:
-        return TaskGuess("classification", counted, plain=True)
-    if len(fraction):
+    if len(fraction) and K > 1:
         return TaskGuess("regression", f"it has numbers with fractions, such as {fraction[0]:g}", plain=False)
     if K <= FEW_VALUES:
         return TaskGuess("classification", counted, plain=True)

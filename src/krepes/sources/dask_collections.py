@@ -45,12 +45,10 @@ class Recipe:
 class PartitionSource(Source):
     """The rows of one partition of an array."""
 
+    by_reference = True
+
     def __init__(self, recipe: Recipe, name: str, n_rows: int, kind: str):
         self.recipe, self.name, self.n_rows, self.kind = recipe, name, n_rows, kind
-
-    @property
-    def by_reference(self) -> bool:
-        return True
 
     def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
         batch_rows, start = self._checked_range(batch_rows, start)
@@ -125,25 +123,20 @@ def open_dask(data: Any) -> SequenceSource:
 
 def _open_array(data: Any) -> SequenceSource:
     import dask
+    from dask.core import flatten
 
     whole = data.rechunk(dict.fromkeys(range(1, data.ndim), -1)) if data.ndim > 1 else data
     if any(np.isnan(size) for size in whole.chunks[0]):
         whole = whole.compute_chunk_sizes()
     check_array(tuple(map(int, whole.shape)), whole.dtype, "The Dask array: ")
     (whole,) = dask.optimize(whole)
-    graph, keys = dict(whole.__dask_graph__()), list(_flat(whole.__dask_keys__()))
+    graph, keys = dict(whole.__dask_graph__()), list(flatten(whole.__dask_keys__()))
     kind, parts = array_kind(whole.shape), []
     for i, (key, size) in enumerate(zip(keys, whole.chunks[0], strict=True)):
         name = f"chunk {i} of the Dask array"
         if size:
             parts.append(Named(name, PartitionSource(Recipe(graph, key), name, int(size), kind)))
     return in_sequence(parts, f"Dask array, {len(keys):,} chunks", whole=True)
-
-
-def _flat(keys: list) -> Iterator[Hashable]:
-    """Keys of chunks, which Dask nests by axis."""
-    for key in keys:
-        yield from _flat(key) if isinstance(key, list) else (key,)
 
 
 def _open_frame(data: Any) -> SequenceSource:

@@ -39,6 +39,7 @@ class ImageFolderSource(IndexedSource):
     """
 
     kind = "images"
+    by_reference = True
 
     def __init__(self, root: Path, files: Sequence[Path], height: int, width: int, grey: bool):
         super().__init__(files)
@@ -55,10 +56,6 @@ class ImageFolderSource(IndexedSource):
         names = [file.relative_to(self.root).parent.as_posix() for file in self.files]
         names = ["" if name == "." else name for name in names]
         return np.array(names, dtype=object) if any(names) else None
-
-    @property
-    def by_reference(self) -> bool:
-        return True
 
     def identity(self) -> dict[str, object]:
         return {"size": [self.height, self.width], "grey": self.grey, **files_identity(self.files)}

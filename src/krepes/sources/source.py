@@ -197,6 +197,7 @@ class IndexedSource(Source):
     """
 
     random_access = True
+    by_reference = False
 
     def __init__(self, paths: Sequence[Path] = ()):
         self._paths = list(paths)
@@ -216,10 +217,6 @@ class IndexedSource(Source):
     @property
     def paths(self) -> list[Path]:
         return self._paths
-
-    @property
-    def by_reference(self) -> bool:
-        return False
 
     def identity(self) -> dict[str, object]:
         there = [path for path in self._paths if path.is_file()]

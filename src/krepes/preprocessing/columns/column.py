@@ -54,7 +54,7 @@ class Column(ABC):
     @property
     def width(self) -> int:
         """The number of outputs."""
-        return 0
+        return len(self.output_names())
 
     @abstractmethod
     def output_names(self) -> list[str]:
@@ -115,10 +115,6 @@ class Text(Column):
     def learned(cls, name: str) -> Text:
         return cls(name, f"running text: groups of 3 characters in {BUCKETS} columns")
 
-    @property
-    def width(self) -> int:
-        return BUCKETS
-
     def output_names(self) -> list[str]:
         return [f"{self.name}~{j}" for j in range(BUCKETS)]
 
@@ -176,10 +172,6 @@ class Category(Column):
         rare, missing = ["(rare)"] * (len(self.rare) > 0), ["(missing)"] * self.missing
         return [*self.levels, *rare, *missing, "(unseen)"]
 
-    @property
-    def width(self) -> int:
-        return len(self.levels) + (len(self.rare) > 0) + self.missing + 1
-
     def output_names(self) -> list[str]:
         return [f"{self.name}={level}" for level in self.outcomes]
 
@@ -192,7 +184,7 @@ class Category(Column):
     def decode(self, part: np.ndarray) -> np.ndarray:
         """The largest of the levels, the first of equals; never the level of unseen values."""
         missing = [None] * self.missing
-        names = np.array([*self.outcomes[: self.width - 1 - len(missing)], *missing], dtype=object)
+        names = np.array([*self.outcomes[: -1 - len(missing)], *missing], dtype=object)
         return names[part[:, : len(names)].argmax(axis=1)]
 
     def placed(self, part: slice) -> EncodedColumn:
@@ -202,7 +194,7 @@ class Category(Column):
     def _codes(self, cells: pa.ChunkedArray) -> np.ndarray:
         """Which output is 1, for every row."""
         code = {level: i for i, level in enumerate(self.levels)}
-        unseen = self.width - 1
+        unseen = len(self.outcomes) - 1
         rare = len(code) if len(self.rare) else unseen
         missing = unseen - 1 if self.missing else unseen
         words = set(self.words)

@@ -66,10 +66,6 @@ class Date(Standardised):
     def linear(self) -> bool:
         return self.form != "time"
 
-    @property
-    def width(self) -> int:
-        return super().width + 2 * len(self.cycles)
-
     def output_names(self) -> list[str]:
         circles = [f"{self.name} ({CYCLE_WORDS[c]}, {part})" for c in self.cycles for part in ("sin", "cos")]
         names = super().output_names()

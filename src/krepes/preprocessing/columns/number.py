@@ -102,10 +102,6 @@ class Standardised(Column):
         """The same column with a note before its detail."""
         return replace(self, detail=f"{note}{mark}{self.detail}")
 
-    @property
-    def width(self) -> int:
-        return self.linear + self.indicator
-
     def output_names(self) -> list[str]:
         return [self.name] * self.linear + [f"{self.name} (missing)"] * self.indicator
 

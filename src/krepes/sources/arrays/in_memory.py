@@ -88,7 +88,8 @@ def channels_last(X: Any) -> Any:
 
 def check_array(shape: tuple[int, ...], dtype: Any, where: str = "") -> None:
     """Refuse what is not an array of vectors or images. `where` begins the message."""
-    if not is_torch_dtype(dtype):
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(dtype, torch.dtype):
         check_dtype(np.dtype(dtype), where)
     elif dtype.is_complex:
         raise ValueError(f"{where}Complex data not supported; got a tensor of {dtype}. Give real numbers.")
@@ -101,10 +102,8 @@ def check_array(shape: tuple[int, ...], dtype: Any, where: str = "") -> None:
             "Flatten each sample with X.reshape(len(X), -1)."
         )
     if 0 in shape:
-        what = "sample" if shape[0] == 0 else "feature"
-        raise ValueError(
-            f"{where}Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required."
-        )
+        found = f"array with 0 {'sample' if shape[0] == 0 else 'feature'}(s) (shape={shape})"
+        raise ValueError(f"{where}Found {found} while a minimum of 1 is required.")
 
 
 def check_dtype(dtype: np.dtype, where: str = "") -> None:
@@ -112,11 +111,6 @@ def check_dtype(dtype: np.dtype, where: str = "") -> None:
     if dtype.kind not in "biuf":
         remedy = _REMEDIES.get(dtype.kind, "Turn it into numbers first.")
         raise ValueError(f"{where}Expected an array of numbers; got dtype {dtype}. {remedy}")
-
-
-def is_torch_dtype(dtype: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(dtype, torch.dtype)
 
 
 def numbers_of_objects(X: np.ndarray) -> np.ndarray:
@@ -130,6 +124,4 @@ def numbers_of_objects(X: np.ndarray) -> np.ndarray:
     try:
         return X.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise type(error)(
-            f"Expected an array of numbers; got an object array that holds other things: {error}."
-        ) from error
+        raise type(error)(f"Expected an array of numbers; got an object array: {error}.") from error

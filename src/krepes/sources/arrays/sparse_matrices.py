@@ -144,9 +144,7 @@ def _format(path: Path) -> str:
     kind = found.item() if found.size == 1 and found.dtype.kind in "US" else None
     kind = kind.decode("ascii", "replace") if isinstance(kind, bytes) else kind
     if kind not in PARTS:
-        raise ValueError(
-            f"{path} holds a sparse matrix of format {kind!r:.60}; expected csr, csc or coo. Save X.tocsr()."
-        )
+        raise ValueError(f"{path}: expected a matrix in csr, csc or coo; got {kind!r:.60}. Save X.tocsr().")
     return kind
 
 
@@ -166,10 +164,8 @@ def _check_parts(kind: str, shape: tuple[int, ...], headers: Sequence[ArrayHeade
         raise ValueError("its indices must be integers")
     lanes = {"csr": shape[0] + 1, "csc": shape[1] + 1, "coo": values}[kind]
     if first != values or second != lanes:
-        raise ValueError(
-            f"the shape {shape} in the file does not fit its arrays, which have {values:,} values and {first:,} and "
-            f"{second:,} indices"
-        )
+        found = f"{values:,} values with {first:,} and {second:,} indices"
+        raise ValueError(f"the shape {shape} does not fit the arrays: {found}")
 
 
 def _matrix(kind: str, shape: tuple[int, ...], parts: Sequence[np.ndarray]) -> scipy.sparse.csr_array:

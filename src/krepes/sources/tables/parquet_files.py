@@ -38,6 +38,8 @@ class ParquetSource(TableSource):
     filesystem : where the path is; None is this machine.
     """
 
+    by_reference = True
+
     def __init__(
         self, path: Path, partition: dict[str, str] | None = None, filesystem: fs.FileSystem | None = None
     ):
@@ -83,10 +85,6 @@ class ParquetSource(TableSource):
     def paths(self) -> list[Path]:
         local = getattr(self.filesystem, "type_name", "local") == "local"
         return [self.path] if local else []  # files elsewhere cannot be an output of ours
-
-    @property
-    def by_reference(self) -> bool:
-        return True
 
     def identity(self) -> dict[str, object]:
         if self.paths:
