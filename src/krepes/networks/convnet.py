@@ -7,14 +7,12 @@ Without normalisation layers, so that its tangent kernel is that of the function
 
 from __future__ import annotations
 
-import os
-
 import torch
 from torch import nn
 
 from krepes.base.validation import check_choice, check_count
 from krepes.networks.images import GlobalMean, ImageInput, image_shape
-from krepes.networks.network import Network, activation_layer, check_widths, he_normal
+from krepes.networks.network import Network, Weights, activation_layer, check_widths, he_normal
 
 # Rounded up at the border, so that an image of one pixel stays one.
 POOLINGS = {
@@ -59,7 +57,7 @@ class ConvNet(Network):
         kernel_size: int = 3,
         pooling: str = "average",
         activation: str = "relu",
-        weights: str | os.PathLike[str] | None = None,
+        weights: Weights = None,
         weights_digest: str | None = None,
     ):
         self.channels = channels

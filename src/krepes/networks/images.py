@@ -9,7 +9,6 @@ itself.
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from krepes.base.validation import check_count
-from krepes.networks.network import Network, floating, he_normal
+from krepes.networks.network import Network, Weights, floating, he_normal
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -105,7 +104,7 @@ class ImageNetwork(Network):
     def __init__(
         self,
         resolution: int | None = 160,
-        weights: str | os.PathLike[str] | None = None,
+        weights: Weights = None,
         weights_digest: str | None = None,
     ):
         self.resolution = resolution

@@ -9,8 +9,6 @@ widths grow, which `krepes.kernels.InfiniteWidth` computes in closed form.
 
 from __future__ import annotations
 
-import os
-
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +16,7 @@ from krepes.base.validation import check_choice, check_number
 from krepes.networks.network import (
     Flatten,
     Network,
+    Weights,
     activation_layer,
     check_widths,
     normal,
@@ -73,7 +72,7 @@ class MLP(Network):
         parametrization: str = "standard",
         weight_variance: float = 2.0,
         bias_variance: float = 0.0,
-        weights: str | os.PathLike[str] | None = None,
+        weights: Weights = None,
         weights_digest: str | None = None,
     ):
         self.widths = widths

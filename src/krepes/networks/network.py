@@ -42,6 +42,9 @@ from krepes.networks.weights import file_digest, load_weights
 MOST_PARAMETERS = 10**9
 
 
+Weights = str | os.PathLike[str] | None  # the path of a file
+
+
 class Network(Component, ABC):
     """An architecture. Subclasses write `architecture` and, if need be, `initialize`.
 
@@ -55,7 +58,7 @@ class Network(Component, ABC):
 
     paths = ("weights",)
 
-    weights: str | os.PathLike[str] | None
+    weights: Weights
     weights_digest: str | None
 
     @abstractmethod

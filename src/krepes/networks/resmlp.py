@@ -16,13 +16,11 @@ Attention has one head, scores divided by sqrt(w), and no output projection: wit
 
 from __future__ import annotations
 
-import os
-
 import torch
 from torch import Tensor, nn
 
 from krepes.base.validation import check_count
-from krepes.networks.network import Flatten, Network
+from krepes.networks.network import Flatten, Network, Weights
 
 
 class SelfAttention(nn.Module):
@@ -111,7 +109,7 @@ class ResMLP(Network):
         n_blocks: int = 3,
         bottleneck: int = 4,
         n_tokens: int = 1,
-        weights: str | os.PathLike[str] | None = None,
+        weights: Weights = None,
         weights_digest: str | None = None,
     ):
         self.width = width

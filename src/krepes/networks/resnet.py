@@ -9,13 +9,13 @@ The classifier `fc` of a weight file is left out.
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
 
 from krepes.base.validation import check_choice
 from krepes.networks.images import GlobalMean, ImageInput, ImageNetwork
+from krepes.networks.network import Weights
 
 WIDTHS = (64, 128, 256, 512)
 BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}  # per group
@@ -153,7 +153,7 @@ class ResNet(ResNetOfDepth):
         self,
         depth: int = 34,
         resolution: int | None = 160,
-        weights: str | os.PathLike[str] | None = None,
+        weights: Weights = None,
         weights_digest: str | None = None,
     ):
         super().__init__(resolution, weights, weights_digest)

@@ -6,13 +6,12 @@ that have few.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from krepes.base.blocks import row_blocks
 from krepes.base.column_scale import usual_range
+from krepes.views.views import Draws, Groups
 
 TABLE_ROWS = 256  # rows kept as the marginal distribution
 # distinct values up to which a single column is known by its values
@@ -21,38 +20,16 @@ GLANCE_ROWS = 512  # rows that tell columns with many values at once
 RANGE_MARGIN = 0.1  # of the range, on either side
 
 
-@dataclass(frozen=True)
-class ColumnSummary:
-    """Columns of the candidate rows, float64.
+def summarize(X: Tensor, groups: Groups, generator: Draws, keep_table: bool) -> dict[str, Tensor | None]:
+    """Columns of the candidate rows X, (n, d), float64, by the names that `Tabular` keeps them under.
 
-    Attributes
-    ----------
-    mean, scale : Tensor of shape (d,)
-        Mean and standard deviation (divided by n) of the usual values (`krepes.base.column_scale`).
-    lower, upper : Tensor of shape (d,)
-        The range of the usual values, widened by a tenth on either side.
-    units : Tensor of shape (d,), int64
-        Columns with the same number belong together.
-    levels : Tensor of shape (L, d)
-        The values of each unit, one per row, where they are few; NaN below them. In a unit with one column of
-        many values (a number and its missing-indicator) that column is NaN and the others have their values.
-    table : Tensor of shape (u, d), or None
-        Up to 256 of the rows.
+    mean, scale (d,): mean and standard deviation (divided by n) of the usual values (`krepes.base.column_scale`).
+    lower, upper (d,): the range of the usual values, widened by a tenth on either side.
+    units (d,), int64: columns with the same number belong together, as the lists of columns in `groups` say.
+    levels (L, d): the values of each unit, one per row, where they are few; NaN below them. In a unit with one column
+    of many values (a number and its missing-indicator) that column is NaN and the others have their values.
+    table (u, d), or None: up to 256 of the rows.
     """
-
-    mean: Tensor
-    scale: Tensor
-    lower: Tensor
-    upper: Tensor
-    units: Tensor
-    levels: Tensor
-    table: Tensor | None
-
-
-def summarize(
-    X: Tensor, groups: list[list[int]] | None, generator: torch.Generator | None, keep_table: bool
-) -> ColumnSummary:
-    """The summary of rows X, (n, d); groups are lists of columns that belong together."""
     X = X.detach().cpu()
     if len(X) == 0:
         raise ValueError("Views cannot be fitted on zero rows.")
@@ -75,18 +52,18 @@ def summarize(
     table = None
     if keep_table:
         table = X[torch.randperm(len(X), generator=generator)[:TABLE_ROWS]].double()
-    return ColumnSummary(
-        mean=mean,
-        scale=scale,
-        lower=low - margin,
-        upper=high + margin,
-        units=units,
-        levels=find_levels(X, units),
-        table=table,
-    )
+    return {
+        "mean": mean,
+        "scale": scale,
+        "lower": low - margin,
+        "upper": high + margin,
+        "units": units,
+        "levels": find_levels(X, units),
+        "table": table,
+    }
 
 
-def number_units(n_features: int, groups: list[list[int]] | None) -> Tensor:
+def number_units(n_features: int, groups: Groups) -> Tensor:
     """The unit of every column, (d,): groups first, then every other column by itself.
 
     >>> number_units(4, [[1, 3]])

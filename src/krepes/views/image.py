@@ -36,7 +36,7 @@ from krepes.base.random_streams import uniform
 from krepes.base.rows import Rows, dense
 from krepes.base.validation import check_choice, check_number
 from krepes.kernels.distances import distances_to
-from krepes.views.views import Views
+from krepes.views.views import Draws, Groups, Views
 
 PADDINGS = ("zeros", "border", "reflection")
 MOVED = 0.75  # of the way to the nearest other image
@@ -135,9 +135,7 @@ class Image(Views):
         if self.shape is not None and not _is_image_shape(self.shape):
             raise ValueError(f"shape={self.shape!r}: expected (height, width) or (height, width, channels).")
 
-    def fitted(
-        self, X: Rows, generator: torch.Generator | None = None, groups: list[list[int]] | None = None
-    ) -> Image:
+    def fitted(self, X: Rows, generator: Draws = None, groups: Groups = None) -> Image:
         self.check()
         images = dense(X)
         self._image_shape(images)

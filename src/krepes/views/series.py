@@ -21,7 +21,7 @@ from torch import Tensor
 from krepes.base.random_streams import normal, uniform
 from krepes.base.rows import Rows
 from krepes.base.validation import check_number
-from krepes.views.views import Views
+from krepes.views.views import Draws, Groups, Views
 
 CHANGE, NOISE = range(2)  # purposes of the draws of one view
 N_WAVES = 3  # of a warp
@@ -95,9 +95,7 @@ class TimeSeries(Views):
     def shift_equivariant(self) -> bool:
         return True
 
-    def fitted(
-        self, X: Rows, generator: torch.Generator | None = None, groups: list[list[int]] | None = None
-    ) -> TimeSeries:
+    def fitted(self, X: Rows, generator: Draws = None, groups: Groups = None) -> TimeSeries:
         self.check()
         points = torch.cat([_channels(x[None])[0] for x in X]).double()
         copy = clone(self)

@@ -23,7 +23,7 @@ from torch import Tensor
 from krepes.base.random_streams import uniform_at
 from krepes.base.rows import Rows, SparseRows
 from krepes.base.validation import check_number
-from krepes.views.views import Views
+from krepes.views.views import Draws, Groups, Views
 
 POOL = 2**16  # entries of the data that replacements are drawn from
 CHOICE, FROM_POOL = 40, 41  # purposes of random streams
@@ -77,9 +77,7 @@ class Sparse(Views):
             if not alike or not len(columns) or columns.min() < 0:
                 raise ValueError("The entries that Sparse views draw from do not fit together.")
 
-    def fitted(
-        self, X: Rows, generator: torch.Generator | None = None, groups: list[list[int]] | None = None
-    ) -> Sparse:
+    def fitted(self, X: Rows, generator: Draws = None, groups: Groups = None) -> Sparse:
         self.check()
         rows, copy = _sparse(X), clone(self)
         n = len(rows.values) if self.replace > 0 else 0

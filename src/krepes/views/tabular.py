@@ -32,7 +32,7 @@ from krepes.kernels.vectors import as_rows
 from krepes.views.columns import columns_by_unit, summarize
 from krepes.views.expectation import EXP_COST, ProductExpectation
 from krepes.views.separable_forms import Unit
-from krepes.views.views import Views
+from krepes.views.views import Draws, Groups, Views
 
 CHOICE, TABLE_ROW, NOISE = range(3)  # purposes of the draws of one view
 
@@ -120,12 +120,10 @@ class Tabular(Views):
     def shift_equivariant(self) -> bool:
         return self.drop == 0 or self.fill == "mean"
 
-    def fitted(
-        self, X: Rows, generator: torch.Generator | None = None, groups: list[list[int]] | None = None
-    ) -> Tabular:
+    def fitted(self, X: Rows, generator: Draws = None, groups: Groups = None) -> Tabular:
         self.check()
         copy = clone(self)
-        for name, value in vars(summarize(as_rows(X), groups, generator, self.replace > 0)).items():
+        for name, value in summarize(as_rows(X), groups, generator, self.replace > 0).items():
             setattr(copy, f"{name}_", value)
         return copy
 

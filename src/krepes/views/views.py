@@ -23,6 +23,8 @@ from krepes.base.rows import Rows, SparseRows
 from krepes.kernels.kernel import Kernel, KernelColumns
 
 # of one row: far more than change a result, and every one is computed
+Draws = torch.Generator | None
+Groups = list[list[int]] | None  # columns that belong together
 MOST_VIEWS = 1024
 
 
@@ -55,9 +57,7 @@ class Views(Component, ABC):
                 f"n_views={self.n_views!r}: expected an integer from 2 to {MOST_VIEWS}, the views of one row."
             )
 
-    def fitted(
-        self, X: Rows, generator: torch.Generator | None = None, groups: list[list[int]] | None = None
-    ) -> Views:
+    def fitted(self, X: Rows, generator: Draws = None, groups: Groups = None) -> Views:
         """A copy that knows what it needs of the data; by default the views themselves.
 
         Parameters
