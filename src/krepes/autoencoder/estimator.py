@@ -43,6 +43,11 @@ EXACT_ROWS = 5000  # of which all may be landmarks: four n x n matrices of 200 M
 SMALLEST_REGULARIZATION = 1e-6  # the decoder's kernel is singular where points of the bottleneck coincide
 START_NOISE = 1e-4  # of the start's scale
 
+OBJECTS = (
+    "An autoencoder rebuilds its rows, but these rows are objects, which cannot be rebuilt from numbers. Give vectors, "
+    "a table or images; KernelEmbedding represents objects."
+)
+
 
 @dataclass(eq=False, repr=False)
 class KernelAutoencoder(
@@ -165,9 +170,7 @@ class KernelAutoencoder(
         check_checkpoint(checkpoint, data, self.random_state)
         space = self._prepared(FitData(data.sources[:1])) if space is None else space.decomposed()
         if not isinstance(space.landmarks, Tensor):
-            raise ValueError(
-                "The autoencoder reconstructs numbers, and these rows are objects: use KernelEmbedding for them."
-            )
+            raise ValueError(OBJECTS)
         bottleneck = self._trained(space, data)
         sums = DecoderSums(*_machines(space, bottleneck))
         tally = total(sums, data, space, self._run_in(space), checkpoint)
@@ -231,10 +234,7 @@ class KernelAutoencoder(
                 "sparse rows."
             )
         if data.sources[0].kind == "objects":
-            raise ValueError(
-                "An autoencoder rebuilds its rows, but these rows are objects, which cannot be rebuilt from numbers. "
-                "Give vectors, a table or images; KernelEmbedding represents objects."
-            )
+            raise ValueError(OBJECTS)
         m = n if self.n_landmarks is None else int(self.n_landmarks)
         landmarks = np.arange(n) if exact else self.landmarks
         return replace(super()._spec(data), landmarks=landmarks, n_landmarks=m)

@@ -174,7 +174,7 @@ class LeaveOneOut:
         return found.best, float(found.errors.min()), rows
 
     def coefficients(self, penalty: float) -> tuple[Tensor, Tensor]:
-        """W (r, c), or those of k(., x_i), (n, c), and b (c,) of the fit on all rows."""
+        """W (r, c), or the coefficients of k(., x_i), (n, c), and b (c,) of the fit on all rows."""
         W = self.back @ ((self.e.sqrt() / (self.e + penalty))[:, None] * self.projected)
         return W, self.mean - self.center @ W if self.intercept else self.mean
 

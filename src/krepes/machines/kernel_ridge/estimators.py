@@ -283,8 +283,8 @@ class KernelRidgeClassifier(ClassMachine[RidgeTotal, RidgeSolution], RidgeMachin
     ) -> np.ndarray:
         """Sets that hold the class of a row, (n, c): whether each of `classes_` is in the set.
 
-        By cross-conformal prediction [vovk]: a class is in the set unless it is less likely than those of the rows kept
-        with the model were under the fits without their folds. If new rows come from where the others came from, more
+        By cross-conformal prediction [vovk]: a class is in the set unless it is less likely than the classes of kept
+        rows were under the fits without their folds. If new rows come from where the others came from, more
         than 2 confidence - 1 of the classes are covered, about, and usually about `confidence`. That kernel, metric,
         penalty and temperature were chosen on the same rows is outside the guarantee.
 

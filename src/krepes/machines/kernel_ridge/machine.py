@@ -350,6 +350,6 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         total.kept.check_holds(gone.kept)
         if len(gone.kept.rows) >= len(total.kept.rows) and np.isin(total.kept.rows, gone.kept.rows).all():
             raise ValueError(
-                "Nothing would be left of this model: these are all of its rows, or all that are kept."
+                "Nothing would be left of this model: these are all of its rows, or all kept rows."
             )
         super()._check_holds(total, gone)
