@@ -263,6 +263,7 @@ class KernelEmbedding(
             tally: Tally[Moments | Parts[Moments]] = unsummed(data.n_rows)
             reader = data.reader(space.inputs, space.placement)
             solution = task.trained(space, reader, checkpoint, callback, display(self.verbose))
+            data.check_unchanged()
         else:
             tally = total(self._accumulator(space), data, space, self._run_in(space), checkpoint)
             assert tally.total is not None

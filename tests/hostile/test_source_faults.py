@@ -23,9 +23,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from sklearn.base import clone
 from torch.utils.data import Dataset
 
+from krepes import KernelEmbedding
 from krepes.base.rows import concat_rows
+from krepes.engines import Local
+from krepes.machines import NoveltyDetector
 from krepes.sources import open_source, read_array
 from krepes.sources.arrays.numpy_files import CompressedArraySource, FileArraySource, npz_header
 from krepes.sources.row_subset import subset
@@ -489,3 +493,55 @@ def test_an_open_quote_in_utf_16_names_its_line(tmp_path):
     text = "a,b,c\n" + "1,2,3\n" * 5 + '1,"2,3\n' + "1,2,3\n" * 5
     with refuses(ValueError, "line 7"):
         open_source(text_file(tmp_path, text.encode("utf-16")))
+
+
+class Meddling(Local):
+    """Changes something before a pass begins."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.change = change
+
+    def reduce(self, *given, **named):
+        self.change()
+        return super().reduce(*given, **named)
+
+
+REPLACED = {
+    "npy": lambda folder, rows: saved(folder, rows),
+    "npz": lambda folder, rows: np.savez(folder / "X.npz", X=rows) or folder / "X.npz",
+    "csv": lambda folder, rows: pd.DataFrame(rows).to_csv(folder / "X.csv", index=False) or folder / "X.csv",
+    "parquet": lambda folder, rows: (
+        pq.write_table(table_of(rows), folder / "X.parquet") or folder / "X.parquet"
+    ),
+    "zarr": lambda folder, rows: zarr_of(folder, rows),
+}
+
+
+def table_of(rows: np.ndarray) -> pa.Table:
+    return pa.table({f"x{j}": rows[:, j] for j in range(rows.shape[1])})
+
+
+def zarr_of(folder: Path, rows: np.ndarray) -> Path:
+    zarr = pytest.importorskip("zarr", reason='needs pip install "krepes[scale]"')
+    zarr.create_array(folder / "X.zarr", shape=rows.shape, dtype=rows.dtype, chunks=(500, 8), overwrite=True)[
+        :
+    ] = rows
+    return folder / "X.zarr"
+
+
+@pytest.mark.parametrize("kind", REPLACED)
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelEmbedding(2, n_landmarks=20, random_state=0),
+        NoveltyDetector(n_landmarks=20, random_state=0),
+    ],
+    ids=["embedding", "detector"],
+)
+def test_a_file_that_is_replaced_during_a_fit_is_refused(tmp_path, kind, model):
+    """R14: landmarks of the old file and sums of the new one were mixed silently."""
+    path = REPLACED[kind](tmp_path, X)
+    engine = Meddling(lambda: REPLACED[kind](tmp_path, X + 5))
+    with refuses(ValueError, "changed while it was read"):
+        clone(model).set_params(engine=engine).fit(path)

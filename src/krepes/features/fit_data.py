@@ -9,8 +9,8 @@ Rows are encoded where they are read, which is in the engine's prefetching threa
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from krepes.base.packing import digest
 from krepes.base.rows import Rows, count_rows, slice_rows
 from krepes.preprocessing.input_space import InputSpace
 from krepes.sources import Source, open_source
+from krepes.sources.identity_of_files import file_stamps
 from krepes.sources.row_subset import section
 
 ALONGSIDE = ("y", "weight", "group")
@@ -52,6 +53,9 @@ class FitData:
     group: np.ndarray | None = None
     first_row: int = 0
     group_column: str | None = None
+    stamps: Mapping[Path, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # of the files, when they were opened
 
     @classmethod
     def open(
@@ -81,7 +85,23 @@ class FitData:
         for name, source in zip((positives_name, "negatives"), sources[1:]):
             if source.n_rows != n:
                 raise ValueError(f"{name}= has {source.n_rows} rows, X has {n}: one is needed for every row.")
-        return cls(sources, _along(y, n, "y"), as_weights(weight, n), _along(group, n, "groups"))
+        return cls(
+            sources,
+            _along(y, n, "y"),
+            as_weights(weight, n),
+            _along(group, n, "groups"),
+            stamps=file_stamps(path for source in sources for path in source.paths),
+        )
+
+    def check_unchanged(self) -> None:
+        """Refuse files that were changed since they were opened: landmarks and sums would be of different rows."""
+        now = file_stamps(self.stamps)
+        changed = [path for path, stamp in self.stamps.items() if now[path] != stamp]
+        if changed:
+            raise ValueError(
+                f"{changed[0]} was changed while it was read, so that some rows are of the file before and some of the "
+                "file after. Fit again when nothing writes to it."
+            )
 
     @property
     def n_rows(self) -> int:

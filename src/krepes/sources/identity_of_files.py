@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +37,20 @@ def file_stamp(path: Path) -> tuple[int, int]:
         return stamp_of(path.stat())
     except FileNotFoundError as error:
         raise gone(path) from error
+
+
+def file_stamps(paths: Iterable[Path]) -> dict[Path, tuple[int, ...]]:
+    """Size, modification time and number of each file; of all files in a folder."""
+    found: dict[Path, tuple[int, ...]] = {}
+    for path in paths:
+        inside = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+        for file in inside:
+            try:
+                status = file.stat()
+            except FileNotFoundError as error:
+                raise gone(file) from error
+            found[file] = (*stamp_of(status), status.st_ino)
+    return found
 
 
 def stamp_of(status: os.stat_result) -> tuple[int, int]:

@@ -101,6 +101,7 @@ def total(
     sums: Accumulator[Any, Any] = accumulator if data.group is None else by_groups(accumulator, data.group)
     reader = data.reader(space.inputs, space.placement, first_row)
     value = run.engine.reduce(sums, reader, checkpoint=checkpoint, progress=run.progress)
+    data.check_unchanged()
     return Tally.of(value, RowRanges.of(first_row, data.n_rows), data.group)
 
 
