@@ -58,21 +58,15 @@ class Block:
 
     def __getitem__(self, part: slice) -> Block:
         start, stop, _ = part.indices(len(self))
-        inputs = tuple(slice_rows(x, start, stop) for x in self.inputs)
-        return Block(
-            self.rows[part],
-            inputs,
-            *(None if a is None else a[part] for a in (self.y, self.weight, self.group)),
-        )
+        return self._at(part, tuple(slice_rows(x, start, stop) for x in self.inputs))
 
     def take(self, indices: np.ndarray) -> Block:
         """The rows at these positions, in that order."""
-        inputs = tuple(take_rows(x, indices) for x in self.inputs)
-        return Block(
-            self.rows[indices],
-            inputs,
-            *(None if a is None else a[indices] for a in (self.y, self.weight, self.group)),
-        )
+        return self._at(indices, tuple(take_rows(x, indices) for x in self.inputs))
+
+    def _at(self, part: slice | np.ndarray, inputs: tuple[Rows, ...]) -> Block:
+        beside = (None if a is None else a[part] for a in (self.y, self.weight, self.group))
+        return Block(self.rows[part], inputs, *beside)
 
     def blocks(self, size: int) -> Iterator[Block]:
         """This block in blocks of at most `size` rows."""

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import collections.abc
 import inspect
-import math
 import os
 import types
 import typing
@@ -33,7 +32,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component, External, subclasses
-from krepes.base.validation import is_integer, is_number
+from krepes.base.validation import bound_words, is_integer, is_number
 
 V = TypeVar("V")
 State = dict[str, Any]  # JSON values, arrays, sparse rows, Components, and lists and dictionaries of them
@@ -77,10 +76,10 @@ class Shape:
 
 
 class Bounds:
-    """What a number may be, or all numbers of an array."""
+    """What a number may be, or all numbers of an array: bounds of `is_number`."""
 
-    def __init__(self, *, least: float = -math.inf, above: float = -math.inf, most: float = math.inf):
-        self.least, self.above, self.most = least, above, most
+    def __init__(self, **bounds: float):
+        self.bounds = bounds
 
     def check(self, value: Any, where: str, sizes: dict[str, int]) -> None:
         """Refuse numbers out of bounds."""
@@ -90,12 +89,8 @@ class Bounds:
         else:
             numbers = [value]
         for number in numbers:
-            if not is_number(number, least=self.least, above=self.above, most=self.most):
-                raise damaged(where, f"is {number!r:.60}", self._words())
-
-    def _words(self) -> str:
-        limits = {">=": self.least, ">": self.above, "<=": self.most}
-        return " and ".join(f"{sign} {limit:g}" for sign, limit in limits.items() if math.isfinite(limit))
+            if not is_number(number, **self.bounds):
+                raise damaged(where, f"is {number!r:.60}", bound_words(self.bounds))
 
 
 class SameAs:

@@ -303,16 +303,7 @@ def check_share(name: str, value: object, of: str = "") -> None:
         raise ValueError(f"{name}={value!r:.60}: expected a share{of} between 0 and 1.")
 
 
-def check_number(
-    name: str,
-    value: object,
-    what: str = "a number",
-    *,
-    above: float = -math.inf,
-    least: float = -math.inf,
-    below: float = math.inf,
-    most: float = math.inf,
-) -> None:
+def check_number(name: str, value: object, what: str = "a number", **bounds: float) -> None:
     """Refuse what is not a finite number within these bounds.
 
     >>> check_number("crop", 2, "a share of the length", above=0, most=1)
@@ -320,11 +311,19 @@ def check_number(
         ...
     ValueError: crop=2: expected a share of the length > 0 and <= 1.
     """
-    if is_number(value, above=above, least=least, below=below, most=most):
-        return
-    bounds = {">": above, ">=": least, "<": below, "<=": most}
-    words = " and ".join(f"{sign} {bound:g}" for sign, bound in bounds.items() if math.isfinite(bound))
-    raise ValueError(f"{name}={value!r:.60}: expected {what} {words}".rstrip() + ".")
+    if not is_number(value, **bounds):
+        expected = f"{what} {bound_words(bounds)}".rstrip()
+        raise ValueError(f"{name}={value!r:.60}: expected {expected}.")
+
+
+def bound_words(bounds: Mapping[str, float]) -> str:
+    """The bounds of `is_number` in words.
+
+    >>> bound_words({"most": 1, "above": 0})
+    '> 0 and <= 1'
+    """
+    signs = {"above": ">", "least": ">=", "below": "<", "most": "<="}
+    return " and ".join(f"{sign} {bounds[name]:g}" for name, sign in signs.items() if name in bounds)
 
 
 def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
