@@ -109,7 +109,7 @@ def contents(
         "features": held.features,
         "images": held.images,
         "texts": held.texts,
-        "rebuilt": held.errors,
+        "rebuilt": None if held.errors is None else held.errors._asdict(),
         "heat": _heat(held, nearest.usual),
         "first": _first(shown),
         "notes": [*notes, *held.notes],
