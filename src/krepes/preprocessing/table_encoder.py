@@ -240,7 +240,7 @@ class TableEncoder(TransformerMixin, Component):
 
     def encode(self, batch: Rows) -> np.ndarray:  # shape: (n, n_features_out_)
         """Encode a batch of a source: like `transform`, for rows that a source has checked."""
-        if is_matrix(batch):
+        if not isinstance(batch, pa.Table) and is_matrix(batch):
             names = self._array_columns(batch.shape[1], self.input_columns_)
             batch = matrix_table(batch, names, self.used_columns_)
         if not isinstance(batch, pa.Table):
