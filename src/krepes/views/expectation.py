@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -244,13 +245,19 @@ def coefficients(
     return None
 
 
+@cache
+def _cosines(n_points: int) -> Tensor:
+    """cos(k angle_j) of the Chebyshev points, (n, n)."""
+    orders = torch.arange(n_points, dtype=torch.float64)
+    return torch.cos(orders[:, None] * ((orders + 0.5) * (math.pi / n_points)))
+
+
 def _series(values: Tensor, angles: Tensor, tolerance: float) -> Tensor | None:
     """The cosine transform of values at Chebyshev points, cut at the tolerance; None if it has not died out."""
     n_points = len(angles)
     if not torch.isfinite(values).all():
         return None
-    orders = torch.arange(n_points, dtype=angles.dtype, device=angles.device)
-    c = torch.cos(orders[:, None] * angles[None, :]) @ values * (2 / n_points)
+    c = _cosines(n_points).to(angles.device) @ values * (2 / n_points)
     c[0] /= 2
     largest = c.abs().amax(dim=1)
     allowed = tolerance + 16 * n_points * torch.finfo(c.dtype).eps * largest.max().item()
