@@ -31,7 +31,7 @@ def test_pages_load_without_console_messages_and_without_requests(
     bare = write_report(model, X, tmp_path / "bare.html", samples=False)
     for each in (page, people_page[2], bare):
         browser.open(each)
-        assert ("holds real rows" in browser.text("#notice")) == (each != bare)
+        assert ("written with real rows" in browser.text("#notice")) == (each != bare)
         assert selected(browser) >= 0
         browser.run("document.getElementById('theme').click()")
         assert browser.console() == []
