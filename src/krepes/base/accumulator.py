@@ -105,7 +105,7 @@ class Accumulator(ABC, Generic[S, R]):
         """Where its sums are."""
         return CPU
 
-    def sums_state(self, sums: S) -> Any:
+    def sums_state(self, sums: S) -> object:
         """Sums as tensors and plain values, for a checkpoint."""
         return encode(sums)
 

@@ -153,7 +153,7 @@ def decode_part(cls: type[V], state: State, device: torch.device = CPU, **sizes:
     return decode(cls, {name: state[name] for name in names if name in state}, device, **sizes)
 
 
-def decode_entry(state: State, name: str, hint: Any) -> Any:
+def decode_entry(state: State, name: str, hint: object) -> Any:
     """One entry of a state, of the type that a hint says."""
     if name not in state:
         raise damaged("The model", f"has no entry {name!r}", "one")
@@ -239,7 +239,7 @@ class StateReader:
             self.read(part, kind, f"{where}[{i}]") for i, (part, kind) in enumerate(zip(value, kinds))
         )
 
-    def _dataclass(self, state: Any, cls: type, where: str) -> Any:
+    def _dataclass(self, state: Any, cls: type, where: str) -> object:
         if hasattr(cls, "from_state"):
             return cls.from_state(state)
         if not isinstance(state, dict):
@@ -266,7 +266,7 @@ class StateReader:
             found.check_restored()
         return found
 
-    def _of_family(self, state: State, family: type[object], where: str) -> Any:
+    def _of_family(self, state: State, family: type[object], where: str) -> object:
         known = {each.__name__: each for each in subclasses(family) if _is_stored(each)}
         cls = known.get(str(state.get("class")))
         if cls is None:
