@@ -85,6 +85,13 @@ class Dask(Engine):
         self.cluster, self.n_workers, self.rows_per_part = cluster, n_workers, int(rows_per_part)
         self._client: Client | None = None
 
+    @classmethod
+    def named(cls, name: str) -> Dask | None:
+        """A cluster of this machine for "dask", and of the scheduler at an address."""
+        if name == "dask":
+            return cls()
+        return cls(name) if "://" in name else None
+
     # Connections
 
     @property

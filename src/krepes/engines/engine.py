@@ -25,6 +25,7 @@ from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader, rows_within
 from krepes.base.checkpoint import Checkpoint
 from krepes.base.codec import State
+from krepes.base.components import subclasses
 from krepes.base.packing import digest
 from krepes.base.reporting import Progress, Silent
 from krepes.sources import Source
@@ -69,6 +70,11 @@ class Engine:
     """
 
     rows_per_block: int | None = None
+
+    @classmethod
+    def named(cls, name: str) -> Engine | None:
+        """The engine that a name or address stands for; None if it is another's."""
+        return None
 
     def reduce(
         self,
@@ -152,8 +158,8 @@ def as_engine(value: Engine | str | None) -> Engine:
         return Local()
     if isinstance(value, Engine):
         return value
-    if isinstance(value, str) and (value == "dask" or "://" in value):
-        return _connection(value)
+    if isinstance(value, str) and (found := _connection(value)) is not None:
+        return found
     hint = ""
     if type(value).__module__.split(".")[0] == "distributed":
         hint = " A client cannot be copied with an estimator: give krepes.engines.Dask(client)."
@@ -169,10 +175,8 @@ def engine_for(source: Source, value: Engine | str | None) -> Engine:
 
 
 @cache
-def _connection(name: str) -> Engine:
-    from krepes.engines.dask_cluster import Dask
-
-    return Dask(None if name == "dask" else name)
+def _connection(name: str) -> Engine | None:
+    return next((found for kind in subclasses(Engine) if (found := kind.named(name)) is not None), None)
 
 
 def block_rows(bytes_per_row: int, budget: int = MEMORY_BUDGET) -> int:

@@ -19,7 +19,7 @@ SMALLEST, LARGEST = 1e-250, 1e250
 IN_ANY_ORDER = {"reassoc", "contract", "nsz"}
 
 
-def compiled(loop: Callable[..., Any], **options: Any) -> Any:
+def in_machine_code(loop: Callable[..., Any], **options: Any) -> Any:
     """A loop that holds no lock; its machine code is kept on disk if some folder can be written."""
     try:
         return njit(loop, nogil=True, cache=True, **options)
@@ -27,7 +27,7 @@ def compiled(loop: Callable[..., Any], **options: Any) -> Any:
         return njit(loop, nogil=True, **options)
 
 
-@partial(compiled, fastmath=IN_ANY_ORDER)
+@partial(in_machine_code, fastmath=IN_ANY_ORDER)
 def manhattan(X: np.ndarray, Y: np.ndarray, out: np.ndarray) -> None:  # (n, d), (m, d), (n, m)
     for i in range(X.shape[0]):
         for j in range(Y.shape[0]):
@@ -37,7 +37,7 @@ def manhattan(X: np.ndarray, Y: np.ndarray, out: np.ndarray) -> None:  # (n, d),
             out[i, j] = total
 
 
-@partial(compiled, fastmath=IN_ANY_ORDER)
+@partial(in_machine_code, fastmath=IN_ANY_ORDER)
 def chi_squared(X: np.ndarray, Y: np.ndarray, out: np.ndarray) -> None:  # (n, d), (m, d), (n, m)
     tiny = np.finfo(X.dtype).tiny
     for i in range(X.shape[0]):
@@ -49,7 +49,7 @@ def chi_squared(X: np.ndarray, Y: np.ndarray, out: np.ndarray) -> None:  # (n, d
             out[i, j] = total
 
 
-@compiled
+@in_machine_code
 def alignment_sums(
     k: np.ndarray,  # shape: (t, all points)
     edges: np.ndarray,  # shape: (m + 1,)
@@ -88,7 +88,7 @@ def alignment_sums(
     return logs, lost
 
 
-@compiled
+@in_machine_code
 def shortest_alignments(
     cost: np.ndarray,  # shape: (t, all points)
     edges: np.ndarray,  # shape: (m + 1,)

@@ -173,10 +173,10 @@ def centred(X: Any, kernel: KernelChoice, name: str = "X") -> CentredKernel:
         if X.shape[0] != X.shape[1] or np.abs(X - X.T).max() > 1e-6 * scale:
             raise ValueError(f"{name} has shape {X.shape}; expected a symmetric kernel matrix, (n, n).")
         return CentredKernel.of_matrix((X + X.T) / 2)
-    return CentredKernel.of_matrix(kernel_matrix(X, kernel, name))
+    return CentredKernel.of_matrix(_kernel_matrix(X, kernel, name))
 
 
-def kernel_matrix(X: np.ndarray, kernel: KernelChoice, name: str) -> np.ndarray:  # (n, d) -> (n, n)
+def _kernel_matrix(X: np.ndarray, kernel: KernelChoice, name: str) -> np.ndarray:  # (n, d) -> (n, n)
     """The values of a kernel that is not linear, refused where the rows are too large for it."""
     check_squares(X, name)
     rows = X.astype(np.float64)
