@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from krepes import KernelEmbedding
+from krepes.base.files import _prefix
 from krepes.engines import Local
 from krepes.machines import KernelRidgeClassifier
 from krepes.sources import open_source
@@ -109,8 +110,20 @@ def test_other_results_are_not_mixed_in(folder, tmp_path):
     assert written(out).shape == (N, 2)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with refuses(FileExistsError, "files"):
+    with refuses(FileExistsError, "files", "letter.txt"):
         MODEL.write(folder, tmp_path / "mine")
+
+
+def test_a_run_killed_before_its_manifest_goes_on(folder, tmp_path):
+    """R20: what is left then is the temporary folder of the manifest, whole or empty, of any machine."""
+    out = tmp_path / "out"
+    for name in (
+        "._krepes.json.0badc0de.4194399-a.part",
+        _prefix(out / "_krepes.json", "4194399-") + "b.part",
+    ):
+        (out / name).mkdir(parents=True)
+    (out / name / "_krepes.json").write_text('{"identity"')
+    assert MODEL.write(folder, out).n_rows == len(written(out)) == N
 
 
 def test_a_method_that_is_not_there(tmp_path):

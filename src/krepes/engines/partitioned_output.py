@@ -18,6 +18,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -159,8 +160,10 @@ def _begun(
             )
         for path in [*folder.glob(PARTS), folder / DONE]:
             path.unlink(missing_ok=True)
-    elif folder.is_dir() and any(folder.iterdir()):
-        raise FileExistsError(f"{folder} exists already, and holds other files; choose another folder.")
+    elif other := _other_files(folder):
+        raise FileExistsError(
+            f"{folder} exists already, and holds other files such as {other[0]}; choose another folder."
+        )
     folder.mkdir(parents=True, exist_ok=True)
     n_parts = max(1, round(source.n_rows / rows_per_file))
     parts = RawReader(source).parts(n_parts)
@@ -168,6 +171,12 @@ def _begun(
     with atomic_path(manifest, overwrite=True) as temporary:
         temporary.write_text(json.dumps({"identity": identity, "edges": edges}))
     return edges
+
+
+def _other_files(folder: Path) -> list[str]:
+    """What is in a folder besides what a run that was killed before it had a manifest leaves there."""
+    found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    return [name for name in found if not fnmatch(name, f".{MANIFEST}.*{SUFFIX}")]
 
 
 def _read(manifest: Path) -> dict:
