@@ -524,8 +524,12 @@ PACKAGES = (
 
 def is_called(thing: Any) -> bool:
     """Functions and estimators; not the values that they return, nor parts of an estimator, nor abstract classes."""
-    if dataclasses.is_dataclass(thing) or inspect.isabstract(thing) or inspect.isfunction(thing):
-        return inspect.isfunction(thing)
+    if inspect.isfunction(thing):
+        return True
+    if inspect.isabstract(thing) or (
+        dataclasses.is_dataclass(thing) and not issubclass(thing, BaseEstimator)
+    ):
+        return False
     parts = (krepes.clustering.Coding, krepes.clustering.Projection, tuple)
     return not issubclass(thing, parts)
 

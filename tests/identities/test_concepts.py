@@ -150,7 +150,7 @@ def test_rules_are_comparisons(rule, holds, fails):
         ("age > old", "number"),
         ("age is 3", "comparisons"),
         ("", "text"),
-        ("age > -1", ("rows", "kinds")),
+        ("age > -1", ("rows", "both")),
         ("(" * 400 + "age > 3" + ")" * 400, "cannot be read"),
     ],
 )

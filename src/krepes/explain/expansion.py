@@ -154,7 +154,8 @@ def in_range(factors: Tensor, model: Explained, what: str) -> Tensor:
     size, kept = factors.abs().max(), factors.to(model.space_.dtype)
     if not torch.isfinite(kept).all() or (size > 0 and not kept.any()):
         raise ValueError(
-            f"{what} go up to {size.item():.3g}, out of range: scale the direction, or fit with dtype='float64'."
+            f"{what} go up to {size.item():.3g}, out of the range of {kept.dtype}: give a direction of another length, "
+            "or fit with dtype='float64'."
         )
     return kept
 

@@ -15,7 +15,6 @@ by character, in O(|x| A^(length - 1)); a block is then a matrix product, about 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -68,7 +67,7 @@ class Subsequence(InnerProductKernel):
         self, descriptions: Sequence[np.ndarray]
     ) -> Callable[[Sequence[np.ndarray]], np.ndarray]:
         alphabet = np.unique(np.concatenate([np.zeros(0, dtype=np.int32), *descriptions]))
-        if self.length * math.log(max(1, len(alphabet))) <= math.log(MOST_WEIGHTS):
+        if len(alphabet) ** min(int(self.length), 64) <= MOST_WEIGHTS:
             weights = self._weights(descriptions, alphabet).T.copy()
             return lambda some: self._weights(some, alphabet) @ weights
         landmarks = _padded(descriptions, -2)
