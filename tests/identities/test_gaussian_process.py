@@ -465,11 +465,21 @@ def test_weights_are_repetitions(machine):
         np.testing.assert_allclose(first.predict_proba(NEW), second.predict_proba(NEW), rtol=1e-6)
 
 
+def test_a_row_of_weight_w_is_w_rows_in_the_unit_of_amplitude_and_noise_too():
+    """M9: with amplitude and noise given, in units of the variance of y, weights count in that variance."""
+    counts = np.arange(90) % 4
+    repeated = np.repeat(np.arange(90), counts)
+    first = GaussianProcessRegressor(**FIXED, landmarks=X[:40]).fit(X, y, sample_weight=counts)
+    second = GaussianProcessRegressor(**FIXED, landmarks=X[:40]).fit(X[repeated], y[repeated])
+    for mine, theirs in zip(first.predict(NEW, return_std=True), second.predict(NEW, return_std=True)):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-8)
+
+
 def test_a_weight_divides_the_noise():
     weight = np.linspace(0.2, 3, 90)
     model = GaussianProcessRegressor(**FIXED, fit_intercept=False).fit(X, y, sample_weight=weight)
     theirs = TheirRegressor(THEIRS, alpha=NOISE / weight, optimizer=None).fit(X, y)
-    unit = np.sqrt(np.mean(y**2))
+    unit = np.sqrt(np.average(y**2, weights=weight))
     mean, std = theirs.predict(NEW, return_std=True)
     np.testing.assert_allclose(model.predict(NEW), mean, rtol=1e-8)
     np.testing.assert_allclose(model.predict(NEW, return_std=True)[1], unit * std, rtol=1e-8)

@@ -53,6 +53,23 @@ def folds(model, n: int = len(X)) -> np.ndarray:
     return ByFold(model.n_folds, model.seed_)(Block(torch.arange(n), (np.zeros((n, 1)),)))
 
 
+@pytest.mark.parametrize("given", [{"kernel": Gaussian(2.0)}, {"kernel": "gaussian", "lengthscale": 2.0}])
+def test_a_kernel_given_in_full_stays_as_it_is(given):
+    """M1: columns of scales 1 and 30 are not standardised for a kernel whose lengthscale is a number."""
+    wide = X * [1, 30, 1]
+    machine = KernelRidgeRegressor(**given, input_metric=None, penalty=0.1, fit_intercept=False).fit(wide, y)
+    theirs = KernelRidge(kernel="rbf", gamma=1 / 8, alpha=0.1).fit(wide, y)
+    assert machine.metric_ == "as given"
+    np.testing.assert_allclose(machine.predict(wide), theirs.predict(wide), atol=1e-10)
+
+
+def test_a_linear_kernel_is_given_in_full():
+    """M1: a kernel without a lengthscale takes columns as they are."""
+    wide = X * [1, 30, 1]
+    machine = KernelRidgeRegressor(kernel="linear", input_metric=None, penalty=5.0).fit(wide, y)
+    np.testing.assert_allclose(machine.predict(wide), Ridge(5.0).fit(wide, y).predict(wide), atol=1e-8)
+
+
 # The lecture
 
 

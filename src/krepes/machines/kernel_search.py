@@ -1,6 +1,6 @@
 """One search for kernel, lengthscale and metric on a sample of rows. What is better, a score says.
 
-first kernel     columns as given, or standardised -> lengthscale -> metric
+first kernel     columns as given, or standardised where the lengthscale is a rule -> lengthscale -> metric
 other kernels    from the columns that the first did better with
 verdict          of the score: leave-one-out errors, evidence, or rows told from crosses of rows
 
@@ -193,8 +193,8 @@ class Trials(ABC, Generic[A]):
         """The choice among all trials."""
 
     def takes_metric(self, kernel: Kernel, search_lengthscale: bool) -> bool:
-        """Whether the kernel can be tried with standardised columns."""
-        return True
+        """Whether the kernel may be tried with standardised columns: one that was given in full stays as it is."""
+        return has_rule(kernel)
 
 
 @dataclass(frozen=True, eq=False)

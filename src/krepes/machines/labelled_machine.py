@@ -77,7 +77,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
         landmarks the solution is exact.
     preprocess : "auto", "table", "series", "normalize", None, TableEncoder or Normalize, default="auto"
         As in KernelEmbedding. With "auto" the columns of an array are used as given or standardised, whichever
-        predicts better.
+        predicts better; kernels without a lengthscale to choose, such as Gaussian(2.0), take them as given.
     engine, device, random_state, verbose : as in KernelEmbedding
     dtype : "auto", "float32" or "float64", default="auto"
         Precision of kernel values and features; "auto" is float64 up to 20 000 rows.
@@ -114,7 +114,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
     # What a subclass writes
 
     @abstractmethod
-    def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
+    def _targets_of(self, y: Any, classes: ArrayLike | None = None, weight: Any = None) -> Targets:
         """How these targets become numbers."""
 
     @property
@@ -144,7 +144,8 @@ class LabelledMachine(OnePassEstimator[T, S]):
     ) -> FitData:
         """The first rows, which fix how targets become numbers."""
         values, missing = targets_in(X, y, type(self).__name__)
-        self._label(self._targets_of(values, classes), y if isinstance(y, str) else None)
+        targets = self._targets_of(values, classes, _without(missing, weight))
+        self._label(targets, y if isinstance(y, str) else None)
         return super()._opened(X, groups, space, **self._encoded(values, missing, weight), **given)
 
     def _reopened(
@@ -362,8 +363,8 @@ class QuantityMachine(RegressorMixin, LabelledMachine[T, S]):
     fit_intercept: bool
     targets_: Quantities
 
-    def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
-        return Quantities.of(y, shift=self.fit_intercept)
+    def _targets_of(self, y: Any, classes: ArrayLike | None = None, weight: Any = None) -> Targets:
+        return Quantities.of(y, shift=self.fit_intercept, weight=weight)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """R^2. y may be the name of a column of X; rows without a target do not count."""
@@ -380,7 +381,7 @@ class ClassMachine(ClassifierMixin, LabelledMachine[T, S]):
 
     targets_: Classes
 
-    def _targets_of(self, y: Any, classes: ArrayLike | None = None) -> Targets:
+    def _targets_of(self, y: Any, classes: ArrayLike | None = None, weight: Any = None) -> Targets:
         return Classes.of(y) if classes is None else Classes.given(classes)
 
     @property

@@ -1,7 +1,7 @@
 """Targets as columns of numbers: classes as indicators, quantities in units of their spread.
 
     classes       y -> column c of the identity matrix
-    quantities    y -> (y - shift) / scale, per column; shift and scale come from the first rows seen
+    quantities    y -> (y - shift) / scale, per column; shift and scale come from the first rows seen, by weight
 
 so that sums in single precision keep the digits of a target that is far from zero. A ridge penalty means the same for
 any unit of the target.
@@ -22,6 +22,7 @@ from torch import Tensor
 from krepes.base.codec import Bounds, Shape, State
 from krepes.base.packing import digest
 from krepes.base.validation import as_array, as_numbers
+from krepes.features.fit_data import as_weights
 from krepes.preprocessing.labels import encode_labels, label_vector, missing_values, plain_values
 
 
@@ -131,13 +132,19 @@ class Quantities(Targets):
     flat: bool  # whether y has one dimension
 
     @classmethod
-    def of(cls, y: Any, shift: bool = True) -> Quantities:
-        """Units of these targets; without `shift`, zero stays zero, as a machine without an intercept needs it."""
+    def of(cls, y: Any, shift: bool = True, weight: Any = None) -> Quantities:
+        """Units of these targets; without `shift`, zero stays zero, as a machine without an intercept needs it.
+
+        A row of weight w counts as w rows.
+        """
         Y, flat = _numbers(y)
-        mean = Y.mean(axis=0) if shift else np.zeros(Y.shape[1])
+        counts = as_weights(weight, len(Y))
+        share = np.ones(len(Y)) if counts is None else counts / counts.max()
+        share = share / share.sum()
+        mean = share @ Y if shift else np.zeros(Y.shape[1])
         largest = np.abs(Y - mean).max(axis=0)
         unit = np.where(largest > 1e-300, largest, 1.0)  # because squares of huge numbers overflow
-        spread = unit * np.sqrt(np.square((Y - mean) / unit).mean(axis=0))
+        spread = unit * np.sqrt(share @ np.square((Y - mean) / unit))
         return cls(mean, np.where(spread > 1e-300, spread, 1.0), flat)
 
     @property
