@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 
 from krepes import KernelEmbedding
 from krepes.base.column_scale import column_samples, usual_range
-from krepes.features import fit_warnings
+from krepes.features import fit_warnings, preparation
 from krepes.kernels import Custom, Gaussian, GlobalAlignment
 from krepes.sources import Batches, open_source
 from krepes.sources.tables.csv_files import _text_blocks
@@ -27,52 +28,93 @@ def test_candidates_of_wide_rows_are_as_many_as_memory_allows():
 
 
 def test_a_long_fit_is_named_before_it_begins(monkeypatch):
-    def slow(X, Y):
-        return torch.exp(-torch.cdist(X, Y))
-
-    monkeypatch.setattr(fit_warnings, "value_seconds", lambda kernel, rows: 1e-3)
+    monkeypatch.setattr(fit_warnings, "kernel_seconds", lambda *asked: 2e4)
     rows = torch.zeros(50, 3)
-    with warns_of(UserWarning, "4", "15,007,500", "50,000 rows", "2 views"):
-        fit_warnings.warn_of_cost(rows, Custom(slow), 50_000, 2, 150)
-    monkeypatch.setattr(fit_warnings, "value_seconds", lambda kernel, rows: 1e-8)
+    with warns_of(UserWarning, "5.6 h", "15,007,500", "50,000 rows", "2 views"):
+        fit_warnings.warn_of_cost(rows, Gaussian(1.0), 50_000, 2, 150, 7500)
+    monkeypatch.setattr(fit_warnings, "kernel_seconds", lambda *asked: 1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fit_warnings.warn_of_cost(rows, Custom(slow), 50_000, 2, 150)
+        fit_warnings.warn_of_cost(rows, Gaussian(1.0), 50_000, 2, 150, 7500)
 
 
 def test_a_fit_that_does_not_fit_into_memory_is_named(monkeypatch):
     monkeypatch.setattr(fit_warnings, "available_memory", lambda: 10**9)
-    monkeypatch.setattr(fit_warnings, "value_seconds", lambda kernel, rows: 0.0)
     monkeypatch.setattr(fit_warnings, "LONG_SECONDS", float("inf"))
     with warns_of(UserWarning, "16 GB", "1 GB"):
-        fit_warnings.warn_of_cost(torch.zeros(10, 2), Gaussian(1.0), 20_000, 1, 20_000)
+        fit_warnings.warn_of_cost(torch.zeros(10, 2), Gaussian(1.0), 20_000, 1, 20_000, 0)
 
 
-def test_the_time_of_a_kernel_value_is_measured():
-    """The estimate is within a factor of ten of the time of a larger block, also for a kernel of objects."""
-    import time
+def slow_kernel(call: float, row: float, value: float) -> Custom:
+    """A Gaussian kernel that takes its time: for every call, row and value."""
 
-    series = [torch.randn(40, 1) for _ in range(60)]
-    kernel = GlobalAlignment(1.0)
-    kernel(series[:2])
-    estimate = fit_warnings.value_seconds(kernel, series)
-    start = time.perf_counter()
-    kernel(series)
-    actual = (time.perf_counter() - start) / 60**2
-    assert actual / 10 < estimate < actual * 10
+    def function(X, Y):
+        time.sleep(call + row * len(X) + value * len(X) * len(Y))
+        return torch.exp(-torch.cdist(X, Y).square() / 8)
+
+    return Custom(function, diagonal=lambda X: torch.ones(len(X)))
+
+
+SLOW = {"row": (0, 1e-3, 0), "value": (0, 0, 1e-5), "all": (0.02, 3e-4, 3e-6)}
+
+
+@pytest.mark.parametrize(
+    ("part", "landmarks"),
+    [("row", "uniform"), ("value", "pivoted_cholesky"), ("value", "leverage"), ("all", "pivoted_cholesky")],
+)
+def test_the_time_announced_is_the_time_taken(part, landmarks, monkeypatch):
+    """U3: within a factor of three, whether a slow kernel spends its time on calls, rows or values.
+
+    It was wrong by up to a thousand times where a call took long whatever the block.
+    """
+    monkeypatch.setattr(fit_warnings, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(fit_warnings, "MANY_VALUES", 0)
+    announced = []
+    monkeypatch.setattr(fit_warnings, "time_in_words", lambda seconds: announced.append(seconds) or "a while")
+    X = np.random.default_rng(0).normal(size=(500 if landmarks == "leverage" else 1500, 4)).astype(np.float32)
+    model = KernelEmbedding(
+        2, kernel=slow_kernel(*SLOW[part]), n_landmarks=60, landmarks=landmarks, views="tabular"
+    )
+    began = []
+    real = fit_warnings.warn_of_cost
+    monkeypatch.setattr(preparation, "warn_of_cost", lambda *a: (real(*a), began.append(time.perf_counter())))
+    with warns_of(UserWarning, "a while"):
+        model.fit(X)
+    taken = time.perf_counter() - began[0]
+    assert taken / 3 < announced[0] < 3 * taken
+
+
+def test_the_first_calls_do_not_announce_a_long_fit():
+    """U3: a call that takes 30 ms whatever the block was taken for 24 hours, and took a minute."""
+    kernel = slow_kernel(0.03, 0, 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit_warnings.warn_of_cost(torch.randn(1000, 4), kernel, 60_000, 2, 1000, 10**6)
 
 
 def test_a_pause_of_the_machine_does_not_count_as_the_time_of_a_kernel_value():
     """One of the calls is held up; the estimate is that of the others."""
-    import time
-
-    calls = iter(range(100))
+    calls = iter(range(1000))
 
     def paused(X, Y):
         time.sleep(0.1 if next(calls) == 1 else 0.0)
         return X @ Y.T
 
-    assert fit_warnings.value_seconds(Custom(paused), torch.ones(600, 2)) < 0.02 / 64
+    assert fit_warnings.kernel_seconds(Custom(paused), torch.ones(600, 2), 10_000, 10**7) < 10
+
+
+def test_kernels_of_objects_are_measured():
+    """U3: series of different lengths, the long ones last."""
+    series = [torch.randn(5 + i, 1) for i in range(150)]
+    kernel = GlobalAlignment(1.0)
+    estimate = fit_warnings.kernel_seconds(kernel, series, 150, 150**2)
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        kernel(series)
+        times.append(time.perf_counter() - start)
+    taken = sorted(times)[1]
+    assert taken / 3 < estimate < 3 * taken
 
 
 @pytest.mark.parametrize("shape", [(40, 20_000), (2, 20_000), (3000, 1), (2, 1)], ids=str)

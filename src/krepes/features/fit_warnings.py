@@ -7,12 +7,14 @@
 Dominant columns are at most three, and at most half of those that vary. Center and scales come from usual values
 (`krepes.base.column_scale`). Only the candidate rows are looked at. What a fit costs, to a factor of three:
 
-    kernel values    n V m + N m          rows n, views V of each, landmarks m, candidates N
+    kernel values    n V m + N m          rows n, views V of each, landmarks m, candidates N; N^2 for leverage scores
     features         2 n V m (m + m)      operations: projection and moments, if all m features are kept
     decomposition    10 m^3
     memory           3 N d + 2 m d + N m numbers, and 5 m^2 of double precision
 
-The time of a kernel value is measured on a few candidates.
+The kernel is measured on a few candidates, and its time divided into parts, of which most kernels have one or two:
+
+    time of a block = call + b row + b l value           b rows, l landmarks
 """
 
 from __future__ import annotations
@@ -21,12 +23,15 @@ import time
 
 import numpy as np
 import torch
+from scipy.optimize import nnls
 from torch import Tensor
 
 from krepes.base.blocks import available_memory, row_blocks
 from krepes.base.column_scale import column_scale
 from krepes.base.reporting import named_few, warn
-from krepes.base.rows import Rows, slice_rows
+from krepes.base.rows import Rows, take_rows
+from krepes.engines.engine import block_rows
+from krepes.engines.pass_cost import time_in_words
 from krepes.kernels import Kernel
 from krepes.kernels.vectors import as_rows
 from krepes.preprocessing.column_values import family
@@ -42,7 +47,9 @@ CANDIDATE_NUMBERS = 2**28  # that candidates have together, at most: 1 GB in sin
 TEXT_WIDTH = 30  # numbers that a cell of text, or a date, may become, for this estimate
 LONG_SECONDS = 3600.0  # a fit that takes longer gets a warning
 MANY_VALUES = 10**7  # kernel values below which no fit is long, so that none is measured
-PROBE_SECONDS, PROBE_ROWS = 0.02, 512
+PROBE_SECONDS = 2.0  # to measure a kernel that may be slow
+# rows and landmarks of blocks that are measured
+PROBES = ((4, 4), (32, 4), (4, 32), (32, 32), (128, 32), (32, 128), (128, 128), (512, 128), (512, 512))
 OPERATIONS = 2e10  # of matrix products, per second and thread
 
 
@@ -130,16 +137,14 @@ def allowed_candidates(source: Source, wanted: int, n_landmarks: int) -> int:
     return max(n_landmarks, min(wanted, CANDIDATE_NUMBERS // max(1, width)))
 
 
-def warn_of_cost(candidates: Rows, kernel: Kernel, n_rows: int, n_views: int, n_landmarks: int) -> None:
+def warn_of_cost(
+    candidates: Rows, kernel: Kernel, n_rows: int, n_views: int, n_landmarks: int, values_to_choose: int
+) -> None:
     """Warn if a fit will take more than an hour, or more memory than there is."""
-    N, m = len(candidates), min(n_landmarks, n_rows)
-    values = n_rows * n_views * m + N * m
+    N, m, n = len(candidates), min(n_landmarks, n_rows), n_rows * n_views
+    values = n * m + values_to_choose
     numbers = candidates.numel() if isinstance(candidates, torch.Tensor) else 0
     memory = 4 * (3 * numbers + 2 * numbers // N * m + N * m) + 40 * m**2
-    seconds = 0.0
-    if values > MANY_VALUES:
-        features = 4 * n_rows * n_views * m**2 + 10 * m**3
-        seconds = values * value_seconds(kernel, candidates) + features / OPERATIONS / torch.get_num_threads()
     free = available_memory()
     what = f"{n_rows:,} rows, {n_views} views of each and {m:,} landmarks"
     if memory > free:
@@ -147,28 +152,52 @@ def warn_of_cost(candidates: Rows, kernel: Kernel, n_rows: int, n_views: int, n_
             f"This fit needs about {memory / 1e9:.0f} GB of memory for {what}; {free / 1e9:.0f} GB are free. Take "
             "fewer landmarks, or reduce the columns first, for example with sklearn.random_projection."
         )
+    if values <= MANY_VALUES:
+        return
+    algebra = (4 * n * m**2 + 10 * m**3) / OPERATIONS / torch.get_num_threads()
+    seconds = algebra + kernel_seconds(kernel, candidates, n + N, values, LONG_SECONDS - algebra)
     if seconds > LONG_SECONDS:
         warn(
-            f"This fit will take about {seconds / 3600:.0f} hours: {values:,} kernel values for {what}. Fewer "
+            f"This fit will take about {time_in_words(seconds)}: {values:,} kernel values for {what}. Fewer "
             "landmarks (n_landmarks), fewer views or a cheaper kernel make it shorter in proportion; checkpoint= keeps "
             "its state."
         )
 
 
-def value_seconds(kernel: Kernel, rows: Rows) -> float:
-    """The time of one kernel value, from a block that grows until it can be measured."""
-    first = slice_rows(rows, 0, 2)
-    kernel(first, first)  # because the first call may compile something
-    size = 8
-    while True:
-        part = slice_rows(rows, 0, size)
-        elapsed = min(_elapsed(kernel, part) for _ in range(3))  # because other programs may hold one up
-        if elapsed > PROBE_SECONDS or size >= min(PROBE_ROWS, len(part) * 4):
-            return elapsed / len(part) ** 2
-        size *= 4
+def kernel_seconds(kernel: Kernel, rows: Rows, n: int, values: int, enough: float = 0.0) -> float:
+    """The time of kernel values between n rows and landmarks, and of k(x, x); or a bound that is below `enough`.
+
+    It is measured on blocks that grow, until they say which part of their time is one of calls, rows or values.
+    """
+    shapes: list[tuple[float, int, int]] = []
+    times: list[float] = []
+    spent = 0.0
+    _block_seconds(kernel, rows, 2, 2)  # because the first call may compile something
+    for b, m_probe in PROBES:
+        if max(b, m_probe) > len(rows) or (spent > PROBE_SECONDS and len(times) > 3):
+            break
+        seconds, total = _block_seconds(kernel, rows, b, m_probe)
+        spent += total
+        shapes.append((1.0, b, b * m_probe))
+        times.append(seconds)
+        bound = seconds / (b * m_probe) * values  # the whole fit in blocks as small as this
+        if bound <= enough:
+            return bound
+    if not times:
+        return 0.0
+    relative = np.array(shapes) / np.maximum(times, 1e-9)[:, None]
+    call, row, value = nnls(relative, np.ones(len(times)))[0]
+    return float(-(-n // block_rows(12 * values // n)) * call + n * row + values * value)
 
 
-def _elapsed(kernel: Kernel, part: Rows) -> float:
-    start = time.perf_counter()
-    kernel(part, part)
-    return time.perf_counter() - start
+def _block_seconds(kernel: Kernel, rows: Rows, b: int, m: int) -> tuple[float, float]:
+    """The median time of a block of b rows and m landmarks, and what it took to find it."""
+    part, landmarks = (take_rows(rows, np.linspace(0, len(rows) - 1, k).astype(int)) for k in (b, m))
+    block = kernel.against(landmarks)
+    times: list[float] = []
+    while len(times) < 3 and sum(times) < PROBE_SECONDS:  # three, because other programs may hold one up
+        start = time.perf_counter()
+        block(part)
+        kernel.diag(part)
+        times.append(time.perf_counter() - start)
+    return float(np.median(times)), sum(times)

@@ -200,7 +200,9 @@ def _checked(
 ) -> str | None:
     """Warn of a fit that is too long; a proof that the kernel is not positive semi-definite, if there is one."""
     if not rule.everything and rule.selector is not None:
-        warn_of_cost(candidates.rows, kernel, n_rows, n_views, rule.n_landmarks)
+        m = rule.n_landmarks
+        to_choose = rule.selector.values_to_choose(len(candidates.rows), m)
+        warn_of_cost(candidates.rows, kernel, n_rows, n_views, m, to_choose)
     return check_candidates(kernel, candidates.rows, candidates.indices) if is_of_user(kernel) else None
 
 

@@ -96,6 +96,10 @@ class LandmarkSelector(Component, ABC):
             return subsample
         return subsample[self.choose(take(candidates, subsample), kernel, int(n_landmarks), generator).cpu()]
 
+    def values_to_choose(self, n_candidates: int, n_landmarks: int) -> int:
+        """Kernel values that the rule computes, to estimate its time; between candidates and landmarks by default."""
+        return n_candidates * n_landmarks
+
     def n_candidates(self, n_landmarks: int) -> int:
         """How many candidates, drawn uniformly, a source should offer.
 

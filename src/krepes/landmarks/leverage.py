@@ -98,6 +98,9 @@ class Leverage(LandmarkSelector):
         scores = self.scores(candidates, kernel, generator)
         return draw_distinct(scores.clamp(min=0), n_landmarks, generator)
 
+    def values_to_choose(self, n_candidates: int, n_landmarks: int) -> int:
+        return n_candidates**2
+
     def scores(self, candidates: Any, kernel: Kernel, generator: torch.Generator) -> Tensor:
         """Unbiased estimates of the ridge leverage scores, shape (N,), float64; some may be negative."""
         self._check()

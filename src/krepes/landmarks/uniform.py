@@ -32,3 +32,6 @@ class Uniform(LandmarkSelector):
 
     def choose(self, candidates: Any, kernel: Kernel, n_landmarks: int, generator: torch.Generator) -> Tensor:
         return permutation(len(candidates), generator)[:n_landmarks]
+
+    def values_to_choose(self, n_candidates: int, n_landmarks: int) -> int:
+        return 0
