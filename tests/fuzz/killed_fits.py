@@ -148,7 +148,9 @@ def search_study(folder: Path) -> None:
     X = rows(120)
     model = KernelEmbedding(**SMALL, loss="barlow_twins")
     found = search(model, X, (X[:, 0] > 0).astype(int), n_trials=4, study=folder / "search.study")
-    text = json.dumps([[trial.number, trial.params, trial.value, trial.scores] for trial in found.trials])
+    text = json.dumps(
+        [[trial.number, trial.params, trial.value, trial.user_attrs["scores"]] for trial in found.trials]
+    )
     temporary = folder / "result.new"
     temporary.write_text(text)
     temporary.replace(folder / "result.json")

@@ -13,6 +13,8 @@ Series = np.ndarray  # (t, c), float64
 
 def as_series(X: Any, like: Sequence[Series] | None = None) -> list[Series]:
     """Rows as arrays (t, c), checked: not empty, finite, all of as many channels."""
+    if not isinstance(X, Tensor | np.ndarray) and getattr(X, "ndim", getattr(X, "shape", None)) is not None:
+        X = np.array(X)  # a frame, whose parts are columns
     if isinstance(X, Tensor | np.ndarray) and X.ndim not in (2, 3):
         raise ValueError(
             f"An array of series has the shape (n, t) or (n, t, c); got {tuple(X.shape)}. Give series of "

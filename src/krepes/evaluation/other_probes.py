@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 
 from krepes.base.estimators import Predictor
 from krepes.base.validation import generator_of
@@ -81,8 +81,9 @@ def estimator_probe(
     >>> estimator_probe(X[::2], y[::2], X[1::2], y[1::2], estimator=DecisionTreeClassifier()).accuracy > 0.9
     True
     """
-    quantity = is_regressor(estimator)
-    if not (is_classifier(estimator) or quantity):
+    known = isinstance(estimator, BaseEstimator)
+    quantity = known and is_regressor(estimator)
+    if not known or not (is_classifier(estimator) or quantity):
         raise TypeError(
             f"estimator={type(estimator).__name__}: expected a classifier or a regressor of scikit-learn."
         )

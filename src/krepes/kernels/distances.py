@@ -118,6 +118,9 @@ def manhattan_distances_to(Y: Vectors) -> Columns:
     """A function X -> sum_j |x_j - y_j|, shape (b, m); of dense rows with numba where it is installed, else torch."""
     if isinstance(Y, SparseRows):
         return _sparse_manhattan_distances_to(Y)
+    if Y.dtype.itemsize < 4:  # neither torch nor numba has sums of short floats
+        wide = manhattan_distances_to(Y.float())
+        return lambda X: wide(X.float()).to(Y.dtype)
     return _compiled_or("manhattan", Y, lambda X: torch.cdist(X, Y, p=1))
 
 
@@ -139,7 +142,8 @@ def chi_squared_distances_to(Y: Tensor) -> Columns:
 
 def _compiled_or(name: str, Y: Tensor, plain: Columns) -> Columns:
     """The compiled sum of that name on a CPU where numba is installed; otherwise, and for gradients, the plain one."""
-    loop = compiled(name) if Y.device.type == "cpu" else None
+    fits = Y.device.type == "cpu" and Y.dtype in (torch.float32, torch.float64)
+    loop = compiled(name) if fits else None
     if loop is None:
         return plain
     right = np.ascontiguousarray(Y.detach().numpy())

@@ -35,6 +35,8 @@ from krepes.kernels.distances import manhattan_distances_to, squared_distances_t
 from krepes.kernels.kernel import KernelColumns
 from krepes.kernels.vectors import VectorKernel, as_rows, fixed_lengthscale, median_distance, medians
 
+SMALLEST = 1e-300  # of a lengthscale, or its square
+
 
 @dataclass(frozen=True)
 class _StoredColumn:
@@ -116,7 +118,7 @@ class Gower(VectorKernel):
     def against_rows(self, Y: Tensor) -> KernelColumns:
         self._check()
         length = fixed_lengthscale(self.lengthscale)
-        scale = -1 / (self._reach * length) ** (1 if self.profile == "laplacian" else 2)
+        scale = -1 / max((self._reach * length) ** (1 if self.profile == "laplacian" else 2), SMALLEST)
         columns, mean = self._columns(Y.shape[1]), self.combine == "mean"
         alone = columns if mean else [column for column in columns if column["missing"] is not None]
         together = [column for column in columns if column not in alone]

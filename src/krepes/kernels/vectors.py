@@ -29,7 +29,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.rows import SparseRows, dense_remedy
-from krepes.base.validation import check_number, check_squares
+from krepes.base.validation import check_number, check_squares, writable
 from krepes.kernels.distances import Vectors, distances_to, manhattan_distances_to
 from krepes.kernels.kernel import Geometry, Kernel, KernelColumns, no_slope
 
@@ -50,7 +50,7 @@ def as_rows(X: Any, like: Tensor | None = None) -> Tensor:
             raise TypeError(f"X is a sparse tensor, {X.layout}; expected a dense one. Use X.to_dense().")
     else:
         try:
-            array = np.asarray(X)
+            array = writable(np.asarray(X))
             X = torch.as_tensor(array)
         except (TypeError, ValueError):
             raise TypeError(
@@ -58,6 +58,10 @@ def as_rows(X: Any, like: Tensor | None = None) -> Tensor:
                 "krepes.kernels.Spectrum() for strings, or krepes.kernels.Custom(function, pairwise=True)."
             ) from None
         if array.dtype.kind == "f":
+            if not np.isfinite(array).all():
+                raise ValueError(
+                    "The rows hold NaN or infinite numbers: fill them in, or leave those rows out."
+                )
             check_squares(array, "X")
     if X.ndim < 2:
         raise ValueError(f"Expected rows of features, shape (n, d); got shape {tuple(X.shape)}.")

@@ -151,6 +151,8 @@ class TableEncoder(TransformerMixin, Component):
         if not {column.name for column in columns} <= set(getattr(self, "input_columns_", [])):
             raise ValueError("TableEncoder.columns_ has columns that are not in input_columns_.")
         if hasattr(self, "columns_"):
+            if not hasattr(self, "left_out_"):
+                raise ValueError("TableEncoder.columns_ is there, but left_out_ is not.")
             self._place_outputs()
 
     def _place_outputs(self) -> None:

@@ -74,7 +74,7 @@ class LeaveOneOutRidge(RegressorMixin, BaseEstimator):
         for Z, name in ((X, "X"), (y, "y")):
             check_squares(Z, name)
         Y = y[:, None] if y.ndim == 1 else y
-        left_out = LeaveOneOut.of_features(torch.from_numpy(X).double(), torch.from_numpy(Y))
+        left_out = LeaveOneOut.of_features(torch.tensor(X.astype(np.float64)), torch.tensor(Y))
         self.unit_ = float(left_out.e.mean()) or 1.0
         self.errors_ = left_out.errors(alphas * self.unit_) / Y.shape[1]
         self.alpha_ = float(alphas[np.argmin(self.errors_)])
@@ -124,10 +124,11 @@ def _targets(y: Any, n: int) -> np.ndarray:
 
 def checked_alphas(alphas: Sequence[float] | np.ndarray) -> np.ndarray:
     """Positive numbers, at least one."""
-    values = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
-    if not (values.size and np.isfinite(values).all() and (values > 0).all()):
-        raise ValueError(f"alphas={alphas!r}: expected positive numbers.")
-    return values
+    values = np.atleast_1d(np.asarray(alphas))
+    numeric = values.dtype.kind in "iuf" and values.size > 0
+    if not numeric or not np.isfinite(values).all() or not (values > 0).all():
+        raise ValueError(f"alphas={alphas!r:.80}: expected positive numbers.")
+    return values.astype(np.float64)
 
 
 @dataclass(frozen=True)

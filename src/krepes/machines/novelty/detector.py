@@ -210,6 +210,7 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
     def _penalty_in(self, space: FeatureSpace) -> float:
         """The penalty that was given, that was chosen with the kernel, or that suits the measure."""
         if self.penalty != "auto":
+            check_number("penalty", self.penalty, "'auto' or a number", above=0)
             return float(self.penalty)
         if isinstance(space.choice, KernelChoice) and isinstance(space.choice.chosen, TriedByCrosses):
             return space.choice.chosen.penalty

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from krepes.base.reporting import warn
-from krepes.base.rows import is_tensor
+from krepes.base.validation import as_array
 from krepes.sources.source import IndexedSource, Source
 
 NEW = -1  # the number of a row that was not fitted
@@ -65,7 +65,7 @@ def new_rows(X: Any, n_fitted: int) -> KernelMatrixSource:
 def _matrix(X: Any) -> np.ndarray:
     if isinstance(X, str | os.PathLike | Source):
         raise TypeError(f"{_TAKES} in memory, not files or sources.")
-    array = X.detach().cpu().numpy() if is_tensor(X) else np.asarray(X)
+    array = as_array(X)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise ValueError(f"{_TAKES}; got shape {array.shape} and dtype {array.dtype}.")
     if len(array) == 0:
