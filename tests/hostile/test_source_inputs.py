@@ -22,7 +22,11 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
+from krepes.features.fit_warnings import allowed_candidates
+from krepes.preprocessing import TableEncoder, table_encoder
 from krepes.sources import open_source, read_array
+from krepes.sources.tables import parquet_files
+from krepes.sources.tables.parquet_files import ParquetSource
 from refusals import refuses, warns_of
 
 X = np.arange(60.0).reshape(20, 3)
@@ -409,3 +413,38 @@ def test_decompression_bombs_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     with refuses(ValueError, "a.png"):
         open_source(tmp_path)
+
+
+@pytest.fixture
+def long_cells(tmp_path):
+    """400 rows of one text of 100 kB: 40 MB from a file of some kB."""
+    path = tmp_path / "long.parquet"
+    pq.write_table(pa.table({"t": ["a" * 100_000] * 400, "x": np.arange(400.0) % 7}), path)
+    assert path.stat().st_size < 100_000
+    return path
+
+
+def test_cells_that_fill_the_memory_are_refused(long_cells, monkeypatch):
+    """R18: a small Parquet file may hold many gigabytes; a batch of them is refused, shorter batches are read."""
+    monkeypatch.setattr(parquet_files, "_MOST_BYTES", 30_000_000)
+    source = open_source(long_cells)
+    with refuses(ValueError, "long.parquet", "rows take", "column 't'", "30 MB"):
+        list(source.batches(400))
+    assert [batch.num_rows for _, batch in source.batches(250)] == [250, 150]
+    assert source.select(["x"]).label_column("x").sum() == sum(i % 7 for i in range(400))
+
+
+def test_scans_and_samples_go_by_bytes(long_cells, monkeypatch):
+    """R18: rows with long cells are scanned a few at a time, and fewer of them are candidates."""
+    read: list[int] = []
+    batches = ParquetSource.batches
+
+    def recorded(self, batch_rows, start=0):
+        read.append(batch_rows)
+        return batches(self, batch_rows, start)
+
+    monkeypatch.setattr(table_encoder, "_MOST_BYTES", 10_000_000)
+    monkeypatch.setattr(ParquetSource, "batches", recorded)
+    TableEncoder().fit_source(open_source(long_cells))
+    assert max(read) == 99
+    assert allowed_candidates(open_source(long_cells), 20_000, 10) < 2700

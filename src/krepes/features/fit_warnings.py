@@ -129,7 +129,8 @@ def allowed_candidates(source: Source, wanted: int, n_landmarks: int) -> int:
     2684
     """
     if isinstance(source, TableSource):  # rows are held as they are read, as numbers, and encoded
-        width = 4 * sum(1 if family(field.type) == "number" else TEXT_WIDTH for field in source.schema)
+        cells = sum(1 if family(field.type) == "number" else TEXT_WIDTH for field in source.schema)
+        width = max(4 * cells, source.row_bytes())
     elif source.kind in ("vectors", "images"):
         width = int(np.prod(np.shape(next(source.batches(1))[1])[1:]))
     else:

@@ -40,6 +40,7 @@ from krepes.sources.tables.vectors_as_table import VectorsTable, is_matrix, matr
 
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 22, 1 << 16  # of the scan
 _MEDIAN_CELLS, _MEDIAN_ROWS = 1 << 21, 50_000  # of the sample that medians are taken from
+_MOST_BYTES = 1 << 28  # of either
 
 
 def empty_table(X: Any) -> list[str] | None:
@@ -198,9 +199,9 @@ class TableEncoder(TransformerMixin, Component):
         usable = self._usable(source)
         # Nested and binary columns are left out by their type and never read.
         table_source, as_text = self._readable(usable)
-        n_columns = len(table_source.schema)
-        chunk_rows = max(64, min(_CHUNK_CELLS // n_columns, _CHUNK_ROWS))
-        median_rows = max(1000, min(_MEDIAN_CELLS // n_columns, _MEDIAN_ROWS))
+        n_columns, most_rows = len(table_source.schema), _MOST_BYTES // table_source.row_bytes()
+        chunk_rows = max(64, min(_CHUNK_CELLS // n_columns, _CHUNK_ROWS, most_rows))
+        median_rows = max(1000, min(_MEDIAN_CELLS // n_columns, _MEDIAN_ROWS, most_rows))
         scan = ColumnScan(table_source.schema, as_text, self.missing)
         scanned = table_source.column_names
         if along:

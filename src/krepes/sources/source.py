@@ -179,6 +179,11 @@ class TableSource(Source):
         """The same rows with some columns as they are written in a file, where that is known; else as they are."""
         return self
 
+    def row_bytes(self) -> int:
+        """About how many bytes a row takes in memory, by the first ones: files may be far smaller."""
+        first = next(self.batches(64))[1]
+        return max(1, first.nbytes // first.num_rows)
+
     def identity(self) -> dict[str, object]:
         return {"columns": [str(field) for field in self.schema], **super().identity()}
 

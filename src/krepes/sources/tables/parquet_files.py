@@ -10,7 +10,7 @@ a pass that goes on at a row, and memory of one batch, need the groups themselve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,12 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from krepes.base.files import readable_bytes
 from krepes.base.rows import Rows, concat_rows, rebatch, take_rows
 from krepes.sources.identity_of_files import gone
 from krepes.sources.rows_in_sequence import Named, in_sequence
 from krepes.sources.source import TableSource, check_unique, conform, plain_schema
 
-_READ_ROWS = 16_384
+_READ_ROWS, _FEW_ROWS = 16_384, 256
+_READ_BYTES, _MOST_BYTES = 1 << 26, 1 << 31  # read at once, where cells are long; of a batch
 _PAGED = {"buffer_size": 1 << 16, "pre_buffer": False}  # read pages as they are needed, not whole row groups
 
 
@@ -56,7 +58,25 @@ class ParquetSource(TableSource):
 
     def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
         batch_rows, start = self._checked_range(batch_rows, start)
-        yield from rebatch(self._from(start, min(batch_rows, _READ_ROWS)), batch_rows, start)
+        parts = self._from(start, min(batch_rows, _READ_ROWS))
+        yield from rebatch(self._within_limit(parts, batch_rows), batch_rows, start)
+
+    def _within_limit(self, parts: Iterable[pa.Table], batch_rows: int) -> Iterator[pa.Table]:
+        """The same parts, as long as a batch has room for them: a few bytes of a file can be many in memory."""
+        n_held, size = 0, 0.0
+        for part in parts:
+            n_held, size = n_held + part.num_rows, size + part.nbytes
+            if size > _MOST_BYTES and n_held > _FEW_ROWS:
+                longest = max(part.column_names, key=lambda name: part.column(name).nbytes)
+                raise ValueError(
+                    f"{self.path}: {n_held:,} rows take {readable_bytes(size)} in memory, most of it in column "
+                    f"{longest!r}; at most {readable_bytes(_MOST_BYTES)} can be read at once. Shorten the cells of "
+                    "the column, or leave it out."
+                )
+            if n_held >= batch_rows:
+                n_held %= batch_rows
+                size = part.nbytes * n_held / part.num_rows
+            yield part
 
     def _from(self, start: int, read_rows: int) -> Iterator[pa.Table]:
         """The rows from `start` on; row groups before it are not read."""
@@ -104,8 +124,17 @@ class ParquetSource(TableSource):
         with parquet:
             self._check_unchanged(parquet.metadata)
             with reading(self.path):
+                if self._has_long_cells(parquet, groups[:1]):
+                    read_rows = min(_FEW_ROWS, read_rows)
                 for batch in parquet.iter_batches(read_rows, row_groups=groups, columns=stored):
                     yield self._with_partition(pa.Table.from_batches([batch]))
+
+    def _has_long_cells(self, parquet: pq.ParquetFile, groups: list[int]) -> bool:
+        """Whether the first rows of some groups say so; numbers are never long."""
+        stored = [field for field in self.schema if field.name not in self.partition]
+        text = [field.name for field in stored if not pa.types.is_primitive(field.type)]
+        first = next(parquet.iter_batches(_FEW_ROWS, row_groups=groups, columns=text), None) if text else None
+        return first is not None and first.nbytes * _READ_ROWS > _READ_BYTES * len(first)
 
     def _check_unchanged(self, footer: pq.FileMetaData) -> None:
         before = f"{self.n_rows:,} rows in {len(self.group_rows):,} row groups"
