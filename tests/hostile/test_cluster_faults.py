@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 
@@ -128,3 +129,32 @@ def test_sums_that_no_worker_can_hold_are_refused():
     check_worker_memory(10**9, accumulator)
     with refuses(MemoryError, "10 kB"):
         check_worker_memory(10_000, accumulator)
+
+
+@pytest.mark.parametrize("fault", ["no workers", "worker stopped", "scheduler stopped"])
+def test_silence_is_told_and_ends(fault, caplog):
+    """R19: a pass that nobody works on warns after some seconds, and ends with an error instead of waiting for ever."""
+    from distributed import Client
+    from distributed.deploy.subprocess import SubprocessCluster
+
+    workers = 0 if fault == "no workers" else 1
+    options = {"dashboard": False, "dashboard_address": None}
+    with SubprocessCluster(n_workers=workers, threads_per_worker=1, scheduler_kwargs=options) as cluster:
+        client = Client(cluster, set_as_default=False)
+        engine = Dask(client, patience=4)
+        if fault == "worker stopped":
+            process = client.submit(os.getpid).result()
+        if fault == "scheduler stopped":
+            process = cluster.scheduler.process.pid
+        start = time.monotonic()
+        try:
+            if workers:
+                os.kill(process, signal.SIGSTOP)
+            with refuses(ConnectionError, "Dask", "answer" if workers else "no workers"):
+                list(engine.each(abs, [-1, 2]))
+        finally:
+            if workers:
+                os.kill(process, signal.SIGCONT)
+        assert time.monotonic() - start < 40
+        assert workers or "no workers" in caplog.text
+        client.close()

@@ -25,7 +25,7 @@ from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader
 from krepes.base.reporting import Progress
 from krepes.base.rows import rebatch
-from krepes.base.validation import check_count
+from krepes.base.validation import check_count, check_number
 from krepes.engines import engine
 from krepes.engines.dask_tasks import Item, Tasks, applied, mapped_part
 from krepes.engines.engine import Engine, PassLayout, Result
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 ROWS_PER_PART = 50_000  # that a task reads, about
 LOST_WORKER_SECONDS = 300  # until a local cluster gives up a worker that has not come back
+SILENT_WORKER_SECONDS = 60  # until it takes one for dead that does not answer
+PATIENCE_SECONDS = 300
 WAVE = 4  # parts for each worker that are merged before they come here
 
 
@@ -51,6 +53,9 @@ class Dask(Engine):
         How many processes a cluster of this machine has, each with one thread; None is one for every core.
     rows_per_part : int, default=50_000
         About how many rows one task reads.
+    patience : float, default=300
+        Seconds without a worker, or without an answer, after which a pass ends with an error. Warnings of the logger
+        "krepes" come earlier.
 
     Notes
     -----
@@ -71,6 +76,7 @@ class Dask(Engine):
         *,
         n_workers: int | None = None,
         rows_per_part: int = ROWS_PER_PART,
+        patience: float = PATIENCE_SECONDS,
     ):
         if n_workers is not None:
             check_count("n_workers", n_workers)
@@ -79,10 +85,12 @@ class Dask(Engine):
                     "n_workers= is for a cluster of this machine; one with an address has its own."
                 )
         check_count("rows_per_part", rows_per_part)
+        check_number("patience", patience, "seconds", above=0)
         if cluster is not None and not isinstance(cluster, str) and not hasattr(cluster, "submit"):
             expected = "expected None, the address of a scheduler, or a distributed.Client"
             raise TypeError(f"Dask({cluster!r:.80}): {expected}.")
         self.cluster, self.n_workers, self.rows_per_part = cluster, n_workers, int(rows_per_part)
+        self.patience = float(patience)
         self._client: Client | None = None
 
     @classmethod
@@ -114,6 +122,7 @@ class Dask(Engine):
 
             # A worker that was killed is started again, which on a busy machine takes longer than Dask waits for it.
             dask.config.set({"distributed.deploy.lost-worker-timeout": LOST_WORKER_SECONDS})
+            dask.config.set({"distributed.scheduler.worker-ttl": SILENT_WORKER_SECONDS})
             workers = self.n_workers or os.cpu_count()
             cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
             return Client(cluster, set_as_default=False)
@@ -239,17 +248,24 @@ class Dask(Engine):
         n_parts = max(1, round(n_rows / self.rows_per_part))
         if self.cluster is None and self._client is None:
             return PassLayout(self.n_workers or os.cpu_count() or 1, 1, n_parts, None)
-        tasks = Tasks(self.client, self._address())
+        tasks = self._new_tasks()
         return PassLayout(tasks.n_workers, 1, n_parts, tasks.memory)
 
     def _parts(self, reader: Reader) -> Sequence[Reader]:
         """In the order of the rows. What travels is their `portable` form, which is made when its turn comes."""
         return reader.parts(max(1, round(reader.n_rows / self.rows_per_part)))
 
+    def _new_tasks(self) -> Tasks:
+        try:
+            return Tasks(self.client, self._address(), self.patience)
+        except TimeoutError as error:
+            silent = f"The Dask scheduler at {self._address()} did not answer within {self.patience:g} s"
+            raise ConnectionError(f"{silent}. Start it again, or give another engine.") from error
+
     @contextmanager
     def _tasks(self) -> Iterator[Tasks]:
         """Tasks that end with the block, whatever ends it."""
-        tasks = Tasks(self.client, self._address())
+        tasks = self._new_tasks()
         try:
             yield tasks
         finally:

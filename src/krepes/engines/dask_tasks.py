@@ -6,9 +6,12 @@ or rows.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -24,14 +27,18 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
+NOTICE_SECONDS = 10  # of waiting, after which it is asked who is there
+
+logger = logging.getLogger("krepes")
+
 
 class Tasks:
     """Tasks of one pass. What a result that was taken was made of is let go, so that workers forget it."""
 
-    def __init__(self, client: Client, address: str | None):
-        self.client, self.address = client, address
+    def __init__(self, client: Client, address: str | None, patience: float):
+        self.client, self.address, self.patience = client, address, patience
         self.held: dict[Future, list[Future]] = {}  # what somebody waits for, and what that is made of
-        workers = _workers(client)
+        workers = _workers(client, patience)
         self.n_workers = max(1, len(workers))
         limits = [worker.get("memory_limit") or 0 for worker in workers]
         self.memory = min(filter(None, limits), default=None)  # bytes that the smallest worker may take
@@ -82,6 +89,7 @@ class Tasks:
         from distributed.comm.core import CommClosedError
 
         try:
+            self._wait(future)
             return future.result()
         except KilledWorker as error:
             raise RuntimeError(
@@ -94,18 +102,52 @@ class Tasks:
                 "the model; a pass with checkpoint= goes on from its last one."
             ) from error
 
+    def _wait(self, future: Future) -> None:
+        """Wait for a task as long as there is somebody to do it; otherwise say so, and give up in the end."""
+        answered, often = time.monotonic(), min(NOTICE_SECONDS, self.patience / 2)
+        while not future.done():
+            try:
+                future.exception(timeout=often)
+                return
+            except TimeoutError:
+                silent = self._silent(often)
+            if silent is None:
+                answered = time.monotonic()
+                continue
+            waited = time.monotonic() - answered
+            if waited > self.patience:
+                self.held = {}  # because nobody is there to cancel them
+                raise ConnectionError(
+                    f"{silent} at {self.address or 'this machine'} for {waited:.0f} s. Nothing was added to the model. "
+                    "Start workers again, or wait longer with krepes.engines.Dask(..., patience=SECONDS)."
+                )
+            logger.warning("%s; waiting %.0f of %.0f s.", silent, waited, self.patience)
+
+    def _silent(self, seconds: float) -> str | None:
+        """Who does not answer; None if a scheduler and all its workers do."""
+        try:
+            workers = _workers(self.client, seconds)
+        except (TimeoutError, OSError):
+            return "The Dask scheduler does not answer"
+        if not workers:
+            return "The Dask scheduler has no workers"
+        latest = max(worker["last_seen"] for worker in workers)
+        gone = sum(max(latest, time.time()) - worker["last_seen"] > 3 * seconds for worker in workers)
+        return f"{gone} of {len(workers)} Dask workers do not answer" if gone else None
+
     def cancel(self) -> None:
         if self.held and self.client.status == "running":
             self.client.cancel([*self.held, *(part for made in self.held.values() for part in made)])
         self.held = {}
 
 
-def _workers(client: Client) -> list[dict[str, Any]]:
+def _workers(client: Client, seconds: float) -> list[dict[str, Any]]:
     """What the scheduler knows of its workers; recent versions of Dask list five of them unless asked for all."""
+    ask = partial(client.sync, client.scheduler.identity, callback_timeout=seconds)
     try:
-        found = client.scheduler_info(n_workers=-1)
+        found = ask(n_workers=-1)
     except TypeError:
-        found = client.scheduler_info()
+        found = ask()
     return list(found["workers"].values())
 
 
