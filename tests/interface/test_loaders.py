@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import UserDict
 
 import numpy as np
@@ -255,3 +256,126 @@ def test_layers_of_a_loader_are_sketched():
     np.testing.assert_allclose(a, b, atol=1e-6)
     with refuses(ValueError, "y"):
         sketch_layers(network, loader, labels[:10])
+
+
+SECOND = X + 0.1 * np.random.default_rng(1).normal(size=X.shape)
+LABELS = torch.arange(N) % 2
+T1, T2 = torch.from_numpy(X), torch.from_numpy(SECOND)
+
+
+class Items(Dataset):
+    """A dataset whose items a function makes."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __len__(self):
+        return N
+
+    def __getitem__(self, i):
+        return self.make(i)
+
+
+def loader(make) -> DataLoader:
+    return DataLoader(Items(make), batch_size=64)
+
+
+def lightly_collate(samples):
+    """((x1, x2), y, file name), as lightly's collate functions return them."""
+    return tuple(torch.stack(v) for v in zip(*[s[0] for s in samples])), torch.zeros(len(samples)), ["f"] * 2
+
+
+PAIRS = {
+    "(x1, x2)": lambda: loader(lambda i: (T1[i], T2[i])),
+    "(x1, x2, y)": lambda: loader(lambda i: (T1[i], T2[i], i % 2)),
+    "((x1, x2), y)": lambda: loader(lambda i: ((T1[i], T2[i]), i % 2)),
+    "([x1, x2], y, name)": lambda: loader(lambda i: ([T1[i], T2[i]], i % 2, f"{i}.png")),
+    "dictionary": lambda: loader(lambda i: {"label": i % 2, "x1": T1[i], "x2": T2[i]}),
+    "dictionary of lists": lambda: loader(lambda i: {"x": [T1[i], T2[i]], "label": i % 2}),
+    "named keys": lambda: open_source(loader(lambda i: {"b": T2[i], "z": T1[i], "a": T1[i]}), key=("a", "b")),
+    "own collate": lambda: DataLoader(Items(lambda i: ((T1[i], T2[i]), 0)), 64, collate_fn=lightly_collate),
+    "TensorDataset": lambda: TensorDataset(T1, T2),
+    "dataset": lambda: Items(lambda i: (T1[i], T2[i])),
+    "dataset of ((x1, x2), y)": lambda: Items(lambda i: ((T1[i], T2[i]), i % 2)),
+    "function": lambda: lambda: ((X[i : i + 70], SECOND[i : i + 70]) for i in range(0, N, 70)),
+    "spooled": lambda: Batches(DataLoader(TensorDataset(T1, T2, LABELS), 64, shuffle=False), spool=True),
+    "frames": lambda: Batches(
+        lambda: ((FRAME, pd.DataFrame(SECOND, columns=NAMES)) for _ in range(1)), key=(0, 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("way", PAIRS)
+def test_pairs_of_one_loader_are_pairs(way):
+    """U2: what a loader yields as two views of a row is what `fit(X, positives=P)` gets."""
+    model = KernelEmbedding(3, n_landmarks=40, preprocess="table", dtype="float64", random_state=0)
+    expected = model.fit(X, positives=SECOND).transform(X)
+    data = PAIRS[way]()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model.fit(data)
+    assert type(model.views_).__name__ == "Paired"
+    np.testing.assert_allclose(model.transform(X), expected, atol=1e-9)
+    assert model.transform(PAIRS[way]()).shape == (N, 3)
+    lines = [str(w.message) for w in said if "two views" in str(w.message)]
+    assert len(lines) == (0 if way in ("named keys", "frames") else 1)
+
+
+@pytest.mark.parametrize("data", [DataLoader(TensorDataset(T1, LABELS), 64), TensorDataset(T1, LABELS)])
+def test_a_fit_says_which_entries_it_does_not_use(data):
+    """U2: one line, unless the entry was named."""
+    with pytest.warns(UserWarning, match="0 holds the rows; 1 is not used"):
+        embedding(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        embedding(open_source(data, key=0))
+
+
+def test_pairs_that_cannot_be_used_are_refused():
+    """U2: nothing is dropped silently."""
+    pairs = PAIRS["(x1, x2)"]
+    with refuses(ValueError, "two views", "key=0"):
+        KernelEmbedding(2, loss="kernel_pca", n_landmarks=20).fit(pairs())
+    with refuses(ValueError, "positives", "key=0"):
+        KernelEmbedding(2, n_landmarks=20).fit(pairs(), positives=SECOND)
+    with refuses(ValueError, "views"):
+        open_source(Batches(lambda: [(X, SECOND[:5])], key=(0, 1)))
+
+
+def test_negatives_come_with_a_loader_too():
+    """U2: three entries are row, positive, negative."""
+    third = X[::-1].copy()
+    model = KernelEmbedding(2, loss="simple_contrastive", n_landmarks=30, random_state=0)
+    expected = model.fit(X, positives=SECOND, negatives=third).transform(X)
+    given = open_source(DataLoader(TensorDataset(T1, T2, torch.from_numpy(third)), 64), key=(0, 1, 2))
+    np.testing.assert_allclose(model.fit(given).transform(X), expected, atol=1e-9)
+
+
+def test_a_list_of_the_samples_of_a_batch_is_not_a_list_of_views():
+    """U2: series that a collate function lists, beside their labels."""
+    series = [torch.rand(7, 2) for _ in range(12)]
+    batch = lambda: iter([(series, torch.zeros(12))])  # noqa: E731
+    source = open_source(batch)
+    assert (source.kind, source.n_rows, source.companions) == ("objects", 12, ())
+
+
+def test_a_dataset_with_random_changes_is_noticed():
+    """U7: its rows differ whenever they are read."""
+    changing = Items(lambda i: (T1[i] + 0.1 * torch.randn(WIDTH, dtype=torch.float64), i % 2))
+    with refuses(ValueError, "read before", "spool=True"):
+        embedding(changing)
+    kept = Batches(DataLoader(changing, 64, shuffle=True), spool=True)
+    assert embedding(kept).transform(kept).shape == (N, 3)
+
+
+def test_a_shuffled_loader_of_random_pairs_is_kept():
+    """U2: as self-supervised training has it; spooled pairs stay together."""
+
+    def pair(i):
+        return [T1[i] + 0.01 * torch.randn(WIDTH, dtype=torch.float64) for _ in range(2)], i % 2
+
+    source = open_source(Batches(DataLoader(Items(pair), 64, shuffle=True), spool=True))
+    (other,) = source.companions
+    first, second = next(source.batches(N))[1], next(other.batches(N))[1]
+    assert first.shape == second.shape == (N, WIDTH)
+    assert 0 < (first - second).abs().max() < 0.2

@@ -235,7 +235,8 @@ def choose_views(
     if paired:
         if views_needed < 2:
             raise ValueError(
-                "positives= were given, but this loss looks at one view per sample: leave them out."
+                "There are two views of every row (positives=, or the pairs of a loader), but this model looks at one: "
+                "leave positives= out, or read one entry with krepes.sources.open_source(data, key=0)."
             )
         return Paired()
     if isinstance(views, str) and views == "auto":

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from krepes.base.blocks import Block, IndexedReader, Placement, part_edges
 from krepes.base.packing import digest
+from krepes.base.reporting import warn
 from krepes.base.rows import Rows, count_rows, slice_rows
 from krepes.preprocessing.input_space import InputSpace
 from krepes.sources import Source, open_source
@@ -80,7 +81,14 @@ class FitData:
             )
         first = opener(X)
         pairs = [data for data in (positives, negatives) if data is not None]
-        sources = (first, *(_opened_like(first, data, opener) for data in pairs))
+        if first.companions and pairs:
+            raise ValueError(
+                f"X holds second views of its rows, and {positives_name}= were given too. Leave them out, or read one "
+                "entry of X with krepes.sources.open_source(X, key=0)."
+            )
+        if first.reading:
+            warn(first.reading)
+        sources = (first, *(_opened_like(first, data, opener) for data in pairs or first.companions))
         n = sources[0].n_rows
         for name, source in zip((positives_name, "negatives"), sources[1:]):
             if source.n_rows != n:

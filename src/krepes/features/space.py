@@ -248,8 +248,8 @@ class FeatureSpace:
         return self._expected(X)
 
     def reader(self, X: Any) -> RowReader:
-        """Any data, opened as this space takes them, as a reader."""
-        return self.open(X).reader(self.inputs, self.placement)
+        """Any data, opened as this space takes them, as a reader; of pairs, the rows alone."""
+        return FitData((self.inputs.open(X),)).reader(self.inputs, self.placement)
 
     def open(self, X: Any, positives: Any = None, negatives: Any = None, **alongside: Any) -> FitData:
         """Open data for this space; see `FitData.open`."""

@@ -11,17 +11,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 import pyarrow as pa
 
 from krepes.base.files import readable_bytes
-from krepes.base.rows import Rows, count_rows, is_tensor, rebatch, slice_rows
+from krepes.base.rows import Rows, concat_rows, count_rows, is_tensor, rebatch, slice_rows, take_rows
 from krepes.base.validation import check_count
 from krepes.sources.arrays.in_memory import array_kind, check_array, ready
 from krepes.sources.identity_of_rows import content_hash
-from krepes.sources.objects import numeric_list, sample_entry
+from krepes.sources.objects import numeric_list
+from krepes.sources.row_subset import subset
+from krepes.sources.sample_entries import Key, Reading, entry_at, interleaving, read_entries
 from krepes.sources.source import Source, TableSource, conform, plain_schema
 from krepes.sources.spooling import Spool
 from krepes.sources.tables.frames import arrow_table
@@ -29,7 +31,6 @@ from krepes.sources.tables.frames import arrow_table
 if TYPE_CHECKING:
     import torch.utils.data
 
-Key: TypeAlias = str | int | None
 ONCE = (
     "can be read only once, and a model reads its data more than once. Give the function that makes it, "
     "krepes.sources.Batches(make_batches), or let the rows be kept in a temporary file as they pass, "
@@ -46,8 +47,10 @@ class Batches:
         A function without arguments that returns a new iterator over all batches, or an object that can be iterated
         more than once: a torch DataLoader that does not shuffle, a list of batches. A batch is an array or a tensor
         (b, ...), a frame or Arrow table, a list of objects, or a tuple or dictionary that holds one of these.
-    key : str or int, default=None
-        The entry of a dictionary or tuple that holds the rows. None is the first entry of a tuple.
+    key : str, int or a tuple of these, default=None
+        The entry of a dictionary or tuple that holds the rows; two of them: rows and their second views; three:
+        negatives too. None is the first entry of a tuple, and a second one of the same shape and dtype holds second
+        views.
     n_rows : int, default=None
         The number of rows in all batches. None counts them, which takes a pass where a loader does not know it.
     spool : bool or path, default=False
@@ -87,6 +90,7 @@ class Batches:
         if is_loader(batches) and spool is False:
             _check_order(batches)
         self.batches, self.key, self.n_rows, self.spool = batches, key, n_rows, spool
+        self.reading = Reading(((),))  # of the first batch, when it has passed
         self.spool_file = None
         if spool is not False:
             self.spool_file = Spool(self._passed(), None if spool is True else spool, self.known_rows())
@@ -101,12 +105,21 @@ class Batches:
             raise TypeError(f"The function returned a {type(given).__name__}; expected an iterator.")
         fields = is_loader(self.batches) and _collates(self.batches)
         entries: type | tuple[type, ...] = (tuple, list) if fields else tuple
-        for batch in given:
-            yield sample_entry(batch, self.key, isinstance(batch, entries))
+        for number, batch in enumerate(given):
+            reading = read_entries(batch, self.key, isinstance(batch, entries), True)
+            if number == 0:
+                self.reading = reading
+            elif len(reading.places) != len(self.reading.places):
+                raise ValueError(
+                    f"Batch {number} has {len(reading.places)} view(s) of every row, where batch 0 has "
+                    f"{len(self.reading.places)}. All batches must have the same entries."
+                )
+            yield _together([entry_at(batch, place) for place in reading.places])
 
     def known_rows(self) -> int | None:
-        """The number of rows, where it was declared or a loader knows it."""
-        return _loader_rows(self.batches) if self.n_rows is None and is_loader(self.batches) else self.n_rows
+        """The number of rows, each view counted, where it was declared or a loader knows it."""
+        n = _loader_rows(self.batches) if self.n_rows is None and is_loader(self.batches) else self.n_rows
+        return None if n is None else n * len(self.reading.places)
 
 
 class BatchSource(Source):
@@ -173,7 +186,8 @@ class BatchSource(Source):
             elif known != self._hashes[number]:
                 raise ValueError(
                     f"Batch {number} has other rows than when it was read before. The batches must be the same in "
-                    "every pass: do not shuffle, and leave random changes of rows to the views."
+                    "every pass: do not shuffle, and leave random changes of rows to the views; or keep what the first "
+                    "pass gives, with krepes.sources.Batches(loader, spool=True)."
                 )
             if count_rows(rows):
                 yield rows
@@ -235,10 +249,36 @@ class BatchTableSource(BatchSource, TableSource):
             raise ValueError(f"Batch {number} has other columns or types than batch 0: {error}.") from error
 
 
-def open_batches(given: Batches) -> BatchSource:
-    """The source of some batches: a table where the first of them is one."""
+def open_batches(given: Batches) -> Source:
+    """The source of some batches: a table where the first of them is one; with second views, the rows alone."""
     first = next(iter(given), None)
-    return (BatchSource if arrow_table(first) is None else BatchTableSource)(given)
+    source: Source = (BatchSource if arrow_table(first) is None else BatchTableSource)(given)
+    if (views := len(given.reading.places)) > 1:
+        source, *source.companions = (
+            subset(source, np.arange(i, source.n_rows, views)) for i in range(views)
+        )
+    source.reading = given.reading.said
+    return source
+
+
+def _together(views: list[Any]) -> Any:
+    """The views of every row one after another."""
+    if len(views) == 1:
+        return views[0]
+    tables = [arrow_table(view) for view in views]
+    rows = [view if table is None else table for view, table in zip(views, tables)]
+    sizes = [len(each) if hasattr(each, "__len__") else 0 for each in rows]
+    if len(set(sizes)) > 1 or len({_in_words(*_form(each)) for each in rows}) > 1:
+        forms = ", ".join(f"{n} {_in_words(*_form(each))}" for n, each in zip(sizes, rows))
+        raise ValueError(f"The views of a batch must have the same rows and shapes; got {forms}.")
+    order = interleaving(sizes[0], len(views))
+    return take_rows(concat_rows([list(each) if isinstance(each, tuple) else each for each in rows]), order)
+
+
+def _form(rows: Any) -> tuple[tuple[int, ...] | None, Any]:
+    """Shape of a row and dtype; None for tables and objects."""
+    shape = getattr(rows, "shape", None)
+    return (None, None) if shape is None or isinstance(rows, pa.Table) else (tuple(shape[1:]), rows.dtype)
 
 
 def is_loader(data: object) -> TypeGuard[torch.utils.data.DataLoader]:
@@ -256,7 +296,8 @@ def _check_order(loader: torch.utils.data.DataLoader) -> None:
     if found is not None:
         raise ValueError(
             f"This DataLoader shuffles ({type(found).__name__}), but rows are read more than once and must keep their "
-            "order. Make one with shuffle=False, or give its dataset; a model does not depend on the order of rows."
+            "order. Make one with shuffle=False, or give its dataset; a model does not depend on the order of rows. Or "
+            "keep what the first pass gives: krepes.sources.Batches(loader, spool=True)."
         )
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numbers
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from krepes.base.rows import Rows, is_tensor
-from krepes.sources.arrays.in_memory import array_kind, channels_last, check_array
+from krepes.sources.arrays.in_memory import ArraySource, array_kind, channels_last, check_array
 from krepes.sources.identity_of_rows import content_hash
-from krepes.sources.source import IndexedSource
+from krepes.sources.sample_entries import Key, Place, entry_at, read_entries
+from krepes.sources.source import IndexedSource, Source
 
 if TYPE_CHECKING:
     import torch.utils.data
@@ -46,22 +47,17 @@ class ObjectSource(IndexedSource):
 
 
 class DatasetSource(IndexedSource):
-    """A map-style dataset; of items (x, y, ...) only x is used, of dictionaries what they have under the key.
+    """A map-style dataset; of its items, what they have at one place (`sample_entries`).
 
     Rows are what `dataset[i]` returns, so the dataset must return the same for the same i: leave random
-    augmentations to the views. Images that are tensors (c, h, w) become (h, w, c).
+    augmentations to the views. Items that are read again are compared by a hash, for 256 of them. Images that are
+    tensors (c, h, w) become (h, w, c).
     """
 
-    def __init__(self, dataset: torch.utils.data.Dataset | Sequence[Any], key: str | int | None = None):
-        if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
-            raise ValueError(
-                f"{type(dataset).__name__} cannot be read by index. Give a map-style dataset, with __len__ and "
-                "__getitem__; or, of a stream that can be read again, DataLoader(dataset, batch_size=256)."
-            )
-        if len(dataset) == 0:
-            raise ValueError("Found a dataset with 0 sample(s) while a minimum of 1 is required.")
+    def __init__(self, dataset: torch.utils.data.Dataset | Sequence[Any], place: Place = ()):
         super().__init__()
-        self.dataset, self.key, self.n_rows = dataset, key, len(dataset)
+        self.dataset, self.place, self.n_rows = dataset, place, len(dataset)  # type: ignore[arg-type]
+        self._known: dict[int, str] = {}  # hashes of items that were read
         sample = self._item(0)
         if is_tensor(sample) or isinstance(sample, np.ndarray):
             self._shape: tuple[int, ...] | None = tuple(sample.shape)
@@ -77,19 +73,25 @@ class DatasetSource(IndexedSource):
         chosen = np.unique(np.linspace(0, self.n_rows - 1, IDENTITY_ITEMS).astype(np.int64))
         kind = f"{type(self.dataset).__module__}.{type(self.dataset).__qualname__}"
         found = {"rows": self.n_rows, "dataset": kind, "sample": content_hash([self.take(chosen)])}
-        return found if self.key is None else found | {"key": self.key}
+        return found | {"key": list(self.place)} if self.place else found
 
     def describe(self) -> str:
         shape = "" if self._shape is None else f" of shape {self._shape}"
         return f"torch dataset {type(self.dataset).__name__}, {self.n_rows:,} samples{shape}"
 
     def _item(self, i: int) -> Any:
-        item: Any = self.dataset[i]
-        entries = isinstance(item, (tuple, list)) and item and not isinstance(item[0], numbers.Number)
-        item = sample_entry(item, self.key, bool(entries))
-        if type(item).__module__.startswith("PIL."):
-            return np.asarray(item)
-        return item.detach() if is_tensor(item) else item
+        item = entry_at(self.dataset[i], self.place)
+        item = np.asarray(item) if type(item).__module__.startswith("PIL.") else item
+        item = item.detach() if is_tensor(item) else item
+        if i % -(-self.n_rows // IDENTITY_ITEMS) == 0:
+            known = content_hash([[item]])
+            if self._known.setdefault(i, known) != known:
+                raise ValueError(
+                    f"Item {i} of the dataset is another one than when it was read before. A model reads its rows more "
+                    "than once: leave random changes to the views (views=transform), or keep the first pass with "
+                    "krepes.sources.Batches(DataLoader(dataset, batch_size=256), spool=True)."
+                )
+        return item
 
     def _stack(self, indices: Sequence[int]) -> Rows:
         items = [self._item(i) for i in (indices or [0])]
@@ -105,31 +107,26 @@ class DatasetSource(IndexedSource):
         return channels_last(stack(items))[: len(indices)]
 
 
-def sample_entry(data: Any, key: str | int | None, entries: bool) -> object:
-    """What a sample, or a batch of samples, has under a key; `entries`: it is (x, y, ...), of which x is the first.
-
-    >>> sample_entry({"x": 1, "y": 2}, "x", False), sample_entry((1, 2), None, True), sample_entry((1, 2), 1, True)
-    (1, 1, 2)
-    """
-    if isinstance(data, Mapping):
-        keys = "the keys " + ", ".join(map(repr, list(data)[:20]))
-        if key is None and len(data) != 1:
-            raise ValueError(
-                f"Samples are dictionaries with {keys}: say which of them holds the rows, as in "
-                f"krepes.sources.open_source(data, key={next(iter(data), 'x')!r})."
-            )
-        key = next(iter(data)) if key is None else key
-    elif key is None:
-        return data[0] if entries and len(data) else data
-    elif isinstance(data, (tuple, list)):
-        keys = f"{len(data)} entries, by number"
-    else:
-        kind = type(data).__name__
-        raise ValueError(f"key={key!r} is for samples that are dictionaries or tuples; these are {kind}.")
-    try:
-        return data[key]
-    except (KeyError, IndexError, TypeError):
-        raise ValueError(f"key={key!r} is not in the samples, which have {keys}.") from None
+def open_dataset(dataset: Any, key: Key = None) -> Source:
+    """The source of a dataset, with its second views as companions."""
+    if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
+        raise ValueError(
+            f"{type(dataset).__name__} cannot be read by index. Give a map-style dataset, with __len__ and "
+            "__getitem__; or, of a stream that can be read again, DataLoader(dataset, batch_size=256)."
+        )
+    if len(dataset) == 0:
+        raise ValueError("Found a dataset with 0 sample(s) while a minimum of 1 is required.")
+    tensors = None if key is not None else getattr(dataset, "tensors", None)  # TensorDataset
+    item = tensors or dataset[0]
+    entries = isinstance(item, (tuple, list)) and item and not isinstance(item[0], numbers.Number)
+    reading = read_entries(item, key, bool(entries), bool(tensors))
+    opened: list[Source] = [
+        ArraySource(entry_at(tensors, place)) if tensors else DatasetSource(dataset, place)
+        for place in reading.places
+    ]
+    first, *companions = opened
+    first.companions, first.reading = companions, reading.said
+    return first
 
 
 def numeric_list(data: Sequence[Any]) -> Any | None:

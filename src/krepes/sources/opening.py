@@ -24,8 +24,9 @@ from krepes.sources.arrays.zarr_arrays import ZarrSource, is_zarr, is_zarr_folde
 from krepes.sources.dask_collections import dask_kind, open_dask
 from krepes.sources.file_sets import CSV, PARQUET, open_pattern, open_set
 from krepes.sources.image_folders import SUFFIXES, open_images
-from krepes.sources.loaders import ONCE, Batches, Key, is_loader, open_batches
-from krepes.sources.objects import DatasetSource, ObjectSource, numeric_list
+from krepes.sources.loaders import ONCE, Batches, is_loader, open_batches
+from krepes.sources.objects import ObjectSource, numeric_list, open_dataset
+from krepes.sources.sample_entries import Key
 from krepes.sources.source import Source, TableSource, is_pandas, is_polars
 from krepes.sources.tables import frames
 from krepes.sources.tables.csv_files import open_csv
@@ -71,7 +72,8 @@ def open_source(
     size : height and width to which the images of a folder are brought; needed if they differ.
     columns : the columns of a table to read; all by default.
     key : the entry that holds the rows, where the samples of a dataset or the batches of a loader are dictionaries or
-        tuples; by default the first entry of a tuple.
+        tuples; a tuple of two entries: rows and their second views, of three: negatives too. By default the first
+        entry of a tuple, and the second as second views if it has the same shape and dtype.
     encoding : the encoding of a CSV file, such as "cp1252" or "shift_jis"; by default it is recognised (UTF-8, UTF-16,
         else Windows-1252 with a warning).
     progress : called with the number of rows (or images) seen, where opening needs a scan.
@@ -149,8 +151,7 @@ def _open_object(data: Any) -> Source:
         X = numeric_list(data)
         return ObjectSource(data) if X is None else ArraySource(X)
     if _is_torch_dataset(data):
-        tensors = getattr(data, "tensors", None)  # TensorDataset
-        return ArraySource(tensors[0]) if tensors else DatasetSource(data)
+        return open_dataset(data)
     if isinstance(data, Batches):
         return open_batches(data)
     if is_loader(data) or _is_function(data):
@@ -165,9 +166,9 @@ def _open_samples(data: Any, key: Key) -> Source:
     if is_loader(data) or _is_function(data):
         return open_batches(Batches(data, key=key))
     if frames.is_hugging_face(data):
-        return DatasetSource(data.with_format("numpy"), key)
+        return open_dataset(data.with_format("numpy"), key)
     if _is_torch_dataset(data) or isinstance(data, (list, tuple)):
-        return DatasetSource(data, key)
+        return open_dataset(data, key)
     raise TypeError(
         f"key={key!r} is for datasets, loaders and lists of dictionaries or tuples; got {type(data).__name__}. For "
         "other batches, give krepes.sources.Batches(make_batches, key=...)."

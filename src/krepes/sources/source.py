@@ -41,6 +41,10 @@ class Source(ABC):
         Whether `take` is cheap. Elsewhere it reads the source up to the last row asked for.
     scan_rows : int
         Rows per batch where the caller has no wish.
+    companions : sequence of Sources
+        Second views of the rows, and negatives, where they came with the data.
+    reading : str
+        What a fit says of how samples of several entries are read; empty where there is nothing to say.
 
     Notes
     -----
@@ -51,6 +55,8 @@ class Source(ABC):
     n_rows: int
     random_access: ClassVar[bool] = False
     scan_rows: int = SCAN_ROWS
+    companions: Sequence[Source] = ()
+    reading: str = ""
 
     @abstractmethod
     def batches(self, batch_rows: int, start: int = 0) -> Iterator[tuple[int, Rows]]:
