@@ -261,7 +261,7 @@ def open_batches(given: Batches) -> Source:
     return source
 
 
-def _together(views: list[Any]) -> Any:
+def _together(views: list[Any]) -> object:
     """The views of every row one after another."""
     if len(views) == 1:
         return views[0]

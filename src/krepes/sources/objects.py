@@ -80,7 +80,7 @@ class DatasetSource(IndexedSource):
         return f"torch dataset {type(self.dataset).__name__}, {self.n_rows:,} samples{shape}"
 
     def _item(self, i: int) -> Any:
-        item = entry_at(self.dataset[i], self.place)
+        item: Any = entry_at(self.dataset[i], self.place)
         item = np.asarray(item) if type(item).__module__.startswith("PIL.") else item
         item = item.detach() if is_tensor(item) else item
         if i % -(-self.n_rows // IDENTITY_ITEMS) == 0:

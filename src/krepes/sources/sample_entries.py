@@ -63,7 +63,7 @@ def read_entries(data: Any, key: Key, entries: bool, batch: bool) -> Reading:
     )
 
 
-def entry_at(data: Any, place: Place) -> Any:
+def entry_at(data: Any, place: Place) -> object:
     """What a sample, or a batch, has at a place."""
     for key in place:
         if not isinstance(data, Mapping | tuple | list):
