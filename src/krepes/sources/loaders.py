@@ -23,7 +23,7 @@ from krepes.sources.arrays.in_memory import array_kind, check_array, ready
 from krepes.sources.identity_of_rows import content_hash
 from krepes.sources.objects import numeric_list
 from krepes.sources.row_subset import subset
-from krepes.sources.sample_entries import Key, Reading, entry_at, interleaving, read_entries
+from krepes.sources.sample_entries import Key, SampleReading, entry_at, interleaving, read_entries
 from krepes.sources.source import Source, TableSource, conform, plain_schema
 from krepes.sources.spooling import Spool
 from krepes.sources.tables.frames import arrow_table
@@ -90,7 +90,7 @@ class Batches:
         if is_loader(batches) and spool is False:
             _check_order(batches)
         self.batches, self.key, self.n_rows, self.spool = batches, key, n_rows, spool
-        self.reading = Reading(((),))  # of the first batch, when it has passed
+        self.reading = SampleReading(((),))  # of the first batch, when it has passed
         self.spool_file = None
         if spool is not False:
             self.spool_file = Spool(self._passed(), None if spool is True else spool, self.known_rows())

@@ -17,14 +17,14 @@ Key: TypeAlias = str | int | Sequence[str | int] | None
 Place: TypeAlias = tuple[str | int, ...]  # from the outermost entry to the innermost
 
 
-class Reading(NamedTuple):
+class SampleReading(NamedTuple):
     """Where rows are, then their second views and negatives; and what to say of it where nobody chose."""
 
     places: tuple[Place, ...]
     said: str = ""
 
 
-def read_entries(data: Any, key: Key, entries: bool, batch: bool) -> Reading:
+def read_entries(data: Any, key: Key, entries: bool, batch: bool) -> SampleReading:
     """How a sample, or a batch of samples, is read; `entries`: it is (x, y, ...) and not a list of samples.
 
     >>> X = np.zeros((4, 2))
@@ -32,14 +32,14 @@ def read_entries(data: Any, key: Key, entries: bool, batch: bool) -> Reading:
     (((0,), (1,)), ((0, 0), (0, 1)))
     """
     if key is not None:
-        return Reading(tuple((each,) for each in ([key] if isinstance(key, str | int) else key)))
+        return SampleReading(tuple((each,) for each in ([key] if isinstance(key, str | int) else key)))
     mapping = isinstance(data, Mapping)
     if not mapping and not (entries and len(data)):
-        return Reading(((),))
+        return SampleReading(((),))
     found = dict(data if mapping else enumerate(data))
     leaves = _leaves(found, batch)
     if len(leaves) == 1:
-        return Reading((leaves[0][0],))
+        return SampleReading((leaves[0][0],))
     kinds = {place: _kind(value, 2 if batch else 1) for place, value in leaves}
     first = next((place for place, kind in kinds.items() if kind), None)
     alike = [place for place, kind in kinds.items() if first and kind == kinds[first]][:2]
@@ -56,7 +56,7 @@ def read_entries(data: Any, key: Key, entries: bool, batch: bool) -> Reading:
         use = f"Entries {_named(alike[0])} and {_named(alike[1])} are taken as two views of every row"
     unused = f"; {', '.join(rest[:8])} {'is' if len(rest) == 1 else 'are'} not used" if rest else ""
     listing = ", ".join(f"{_named(place)} {_words(value)}" for place, value in leaves[:8])
-    return Reading(
+    return SampleReading(
         tuple(alike),
         f"Samples have the entries {listing}. {use}{unused}. To choose, give krepes.sources.open_source(data, "
         "key=...), with one entry or a tuple of rows and second views.",
