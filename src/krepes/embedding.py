@@ -147,7 +147,7 @@ class KernelEmbedding(
     rank_ : int
         r, the number of Nyström features kept.
     space_ : FeatureSpace
-        All that was fixed before the first kernel value; shared with copies and refits.
+        What was fixed before the pass over all rows; shared with copies and refits.
     moments_ : Moments or None
         None where the loss was trained on samples, or a file came without them.
     kernel_, loss_, views_, solver_ : the objects used

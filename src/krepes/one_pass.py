@@ -103,7 +103,7 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
     Attributes
     ----------
     space_ : FeatureSpace
-        All that was fixed before the first kernel value.
+        What was fixed before the pass over all rows.
     total_ : value of the accumulator, or None
         The sums over all rows seen; None where a file came without them.
     n_samples_seen_ : int

@@ -1,4 +1,4 @@
-"""From rows to a feature space: everything fixed before the first kernel value, in at most one scan of the data.
+"""From rows to a feature space: everything fixed before the pass over all rows, in at most one scan of the data.
 
 sample of rows -> kernel -> views -> landmarks -> space
 """

@@ -1,4 +1,4 @@
-"""The feature space of a model: everything fixed before the first kernel value.
+"""The feature space of a model: everything fixed before the pass over all rows.
 
     row -> input space -> views -> k(., landmarks) -> phi(x) = F^T k_x
 
@@ -74,7 +74,7 @@ class StoredSpace:
 
 @dataclass(frozen=True, eq=False)
 class FeatureSpace:
-    """What must exist before the first kernel value.
+    """What must exist before the pass over all rows.
 
     Attributes
     ----------

@@ -291,9 +291,9 @@ def median_distance(
     Falls back to the mean of the positive distances where more than half of the pairs coincide, and to 1
     for constant data, for which every lengthscale gives the same constant kernel.
     """
-    if len(X) > 1000:
+    if len(X) > MEDIAN_ROWS:
         order = torch.randperm(len(X), generator=generator)
-        X = X[order[:1000].to(X.device)]
+        X = X[order[:MEDIAN_ROWS].to(X.device)]
     return middle_distance(distances_to(X.double())(X.double()))
 
 

@@ -7,6 +7,10 @@ verdict          of the score: leave-one-out errors, evidence, or rows told from
 kernel="auto"         those that the score names
 kernel=[k1, k2]       these; on objects, as they are
 lengthscale="auto"    several for each
+
+Called by `LabelledMachine._prepared` and `NoveltyDetector._prepared`, through `prepare`:
+
+    KernelSearch.choose -> Score.trials -> compared -> attempt -> one trial of the score, such as sample_fit.Walk
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The input space of a model and a uniform sample of its rows, in at most one scan of the data.
 
-One sample of candidate rows serves everything that precedes the first kernel value: the kernel's parameters, the
+One sample of candidate rows serves everything that precedes the pass over all rows: the kernel's parameters, the
 scale of the views, and the landmarks, which are chosen among them. For tables it is drawn during the scan that finds
 the columns' moments and levels. Estimators remember the number and the names of features, as scikit-learn asks.
 """

@@ -96,7 +96,7 @@ class KernelRidgeRegressor(QuantityMachine[RidgeTotal, RidgeSolution], RidgeMach
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelRidgeClassifier(ClassMachine[RidgeTotal, RidgeSolution], RidgeMachine):
-    """Predict classes by kernel ridge regression on indicators, in one pass over the data.
+    """Predict classes by kernel ridge regression on indicators, in one pass over the data; see `RidgeMachine.fit`.
 
     Probabilities are the softmax of the scores at a temperature that predictions of rows left out have chosen. Other
     losses than the squared one are fitted to a sample of the rows.

@@ -254,7 +254,7 @@ def fit_in_metric(sample: Sample, kernel: Kernel, M: np.ndarray | None, medians:
 
 
 class Walk:
-    """Lengthscales in one metric, from a first one downhill."""
+    """Lengthscales in one metric, from a first one downhill; all are tried when it is made."""
 
     error: float
     best: TriedByLeaveOneOut
