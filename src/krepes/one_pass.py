@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import clone
@@ -462,6 +463,11 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
         self, function: Callable[[Rows], Tensor], X: Any, batch_rows: int | None = None
     ) -> Iterator[Tensor]:
         """A function of rows in the model's input space, block by block: memory stays bounded whatever n is."""
+        if isinstance(X, Tensor) and X.requires_grad and torch.is_grad_enabled():
+            raise TypeError(
+                "X requires gradients, and results of models have none: give X.detach(). Kernels have them: "
+                "model.kernel_(X, landmarks)."
+            )
         return self.space_.map(function, X, as_engine(self.engine), display(self.verbose), batch_rows)
 
     def check_input(self, X: Any) -> None:

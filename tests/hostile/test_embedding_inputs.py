@@ -190,11 +190,20 @@ def test_inputs_are_not_changed():
     data = X.copy()
     tensor = torch.tensor(X, requires_grad=True)
     fit(data).transform(data)
-    fit(tensor).transform(tensor)
+    fit(tensor).transform(tensor.detach())
     assert np.array_equal(data, X)
     assert tensor.grad is None
     data.flags.writeable = False
     fit(data[::-1]).transform(data[:, ::-1])
+
+
+def test_transform_does_not_drop_gradients_in_silence():
+    """U8."""
+    model, tensor = fit(X), torch.tensor(X, requires_grad=True)
+    with refuses(TypeError, "gradients", "X.detach()"):
+        model.transform(tensor)
+    with torch.no_grad():
+        assert np.array_equal(model.transform(tensor), model.transform(X))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -8,8 +8,11 @@ import torch
 
 from krepes.kernels import (
     ArcCosine,
+    Cosine,
     Custom,
+    EmpiricalNTK,
     Gaussian,
+    InfiniteWidth,
     Laplacian,
     Linear,
     Matern,
@@ -237,3 +240,37 @@ def test_product_terms_are_expectations_under_noise(kernel, noise):
 def test_a_turned_metric_is_no_product_over_columns():
     assert Reweighted(Gaussian(0.8), METRIC).product_terms() is None
     assert Reweighted(Laplacian(0.8), WEIGHTS).product_terms() is None
+
+
+DIFFERENTIABLE = [
+    *SMOOTH,
+    ArcCosine(),
+    InfiniteWidth(),
+    Cosine(),
+    Gaussian(0.8) + Matern(1.0),
+    Gaussian(0.8) * Linear(),
+    2 * Laplacian(0.8),
+    Reweighted(Gaussian(0.8), WEIGHTS),
+    Custom(lambda X, Y: torch.exp(-torch.cdist(X, Y).square())),
+]
+
+
+@pytest.mark.parametrize("kernel", DIFFERENTIABLE, ids=label)
+def test_autograd_differentiates_kernels(kernel):
+    """U8: gradients with respect to rows and landmarks are those of finite differences."""
+    generator = torch.Generator().manual_seed(1)
+    X, Y = (torch.rand(n, 3, dtype=torch.float64, generator=generator).requires_grad_() for n in (5, 4))
+    assert torch.autograd.gradcheck(kernel, (X, Y))
+    K = kernel(X)  # where every row meets itself
+    K.sum().backward()
+    assert torch.isfinite(X.grad).all()
+
+
+def test_values_that_autograd_cannot_follow_are_refused():
+    """U8: values were detached in silence."""
+    X = torch.rand(4, 3, requires_grad=True)
+    kernel = EmpiricalNTK(torch.nn.Linear(3, 2), seed=0)
+    with refuses(TypeError, "EmpiricalNTK", "gradients", "X.detach()"):
+        kernel(X)
+    with torch.no_grad():
+        assert not kernel(X).requires_grad

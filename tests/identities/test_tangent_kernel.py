@@ -18,7 +18,7 @@ from krepes.kernels.tangent.exact import Side, is_factored
 from krepes.kernels.tangent.feature_cache import FeatureCache
 from krepes.kernels.tangent.sketch import Sketch, shared_out
 from krepes.networks import MLP
-from refusals import refuses
+from refusals import refuses, warns_of
 
 
 class Attention(nn.Module):
@@ -194,7 +194,7 @@ def test_parameters_outside_layers_are_named():
 
     module, X = Scaled().double().eval(), rows((3,), 4, 0)
     with refuses(ValueError, "'scale'", "method='full'"):
-        EmpiricalNTK(module).fitted(X)
+        EmpiricalNTK(module, method="factored").fitted(X)
     full = EmpiricalNTK(module, method="full", normalize=False, seed=0).fitted(X)
     some = EmpiricalNTK(module, parameters=["layer.*"], method="factored", normalize=False, seed=0).fitted(X)
     assert (full.diag(X) > some.diag(X)).all()
@@ -337,3 +337,69 @@ def test_models_are_saved_with_their_network(own, tmp_path):
             load(path, kernel=other)
     loaded = load(path, kernel=module) if own else load(path)
     assert np.allclose(loaded.transform(X), model.transform(X), atol=1e-5)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, layer=nn.GRU):
+        super().__init__()
+        self.layer = layer(2, 3, batch_first=True)
+
+    def forward(self, x):
+        return self.layer(x)[0][:, -1]
+
+
+ODD_MODULES = {
+    "encoder": nn.Sequential(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), nn.Flatten()),
+    "transposed": nn.Sequential(nn.Unflatten(1, (1, 3)), nn.ConvTranspose1d(1, 2, 2), nn.Flatten()),
+    "prelu": nn.Sequential(nn.Linear(3, 4), nn.PReLU()),
+    "weight_norm": nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(3, 4)), nn.Tanh()),
+    "instance_norm": nn.Sequential(
+        nn.Unflatten(1, (1, 3)), nn.InstanceNorm1d(1, affine=True), nn.Flatten(), nn.Tanh()
+    ),
+    "gru": Recurrent(),
+    "lstm": Recurrent(nn.LSTM),
+}
+ODD_SHAPES = {"encoder": (5, 2, 4), "gru": (5, 4, 2), "lstm": (5, 4, 2)}
+
+
+@pytest.mark.parametrize("name", ODD_MODULES)
+def test_any_module_has_a_tangent_kernel(name):
+    """U9: "auto" takes whole gradients where a layer has no factors, and says what that costs; GRUs work."""
+    module = ODD_MODULES[name].eval().double()
+    X = torch.randn(
+        ODD_SHAPES.get(name, (5, 3)), dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
+    with warns_of(UserWarning, "method='full'", "numbers"):
+        kernel = EmpiricalNTK(module, normalize=False, seed=0).fitted(X)
+    rows = []
+    head = kernel._scalar.head
+    for x in X:
+        own = head.clone().requires_grad_()
+        output = module(x[None]).reshape(-1) @ own
+        found = torch.autograd.grad(
+            output, [*module.parameters(), own], allow_unused=True, materialize_grads=True
+        )
+        rows.append(torch.cat([g.flatten() for g in found]))
+    J = torch.stack(rows)
+    torch.testing.assert_close(kernel(X), J @ J.T)
+
+
+def test_a_bare_recurrent_layer_is_refused_in_words():
+    """U9."""
+    with refuses(ValueError, "GRU", "tensor", "last output"):
+        EmpiricalNTK(nn.GRU(2, 3, batch_first=True), seed=0).fitted(torch.randn(4, 5, 2))
+
+
+def test_frozen_parameters_count_unless_they_are_left_out():
+    """U9: parameters="trainable" is the kernel of the parameters that are not frozen."""
+    module = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    module[0].requires_grad_(False)
+    X = torch.randn(5, 3)
+
+    def values(parameters):
+        return EmpiricalNTK(module, parameters=parameters, normalize=False, seed=0)(X)
+
+    torch.testing.assert_close(values("trainable"), values(["2.*"]))
+    assert not torch.allclose(values("trainable"), values(None))
+    with refuses(ValueError, "frozen", "trainable"):
+        EmpiricalNTK(module, parameters="frozen", seed=0)(X)

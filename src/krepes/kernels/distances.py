@@ -109,7 +109,10 @@ def distances_to(Y: Vectors) -> Columns:
         for pairs in neighbours.split(max(1, PAIR_NUMBERS // max(1, Y.shape[1]))):
             i, j = pairs.unbind(1)
             D[i, j] = (X[i] - Y[j]).square_().sum(1)
-        return D.sqrt_()
+        if not D.requires_grad:
+            return D.sqrt_()
+        equal = D == 0  # where the slope is zero, the mean of both sides
+        return D.masked_fill(equal, 1).sqrt().masked_fill(equal, 0)
 
     return block
 
@@ -149,7 +152,7 @@ def _compiled_or(name: str, Y: Tensor, plain: Columns) -> Columns:
     right = np.ascontiguousarray(Y.detach().numpy())
 
     def block(X: Tensor) -> Tensor:
-        if X.requires_grad:
+        if X.requires_grad or Y.requires_grad:
             return plain(X)
         return torch.from_numpy(by_rows(loop, X.detach().numpy(), right, torch.get_num_threads()))
 

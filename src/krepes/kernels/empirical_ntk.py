@@ -29,10 +29,11 @@ from torch import Tensor, nn
 
 from krepes.base.blocks import row_blocks, rows_within
 from krepes.base.components import External, named_parts
+from krepes.base.reporting import warn
 from krepes.base.validation import as_array, check_choice, writable
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.tangent import exact
-from krepes.kernels.tangent.capture import ScalarNetwork, check_frozen
+from krepes.kernels.tangent.capture import Gradients, NotFactoredError, ScalarNetwork, check_frozen
 from krepes.kernels.tangent.feature_cache import FeatureCache
 from krepes.kernels.tangent.sketch import Sketch, shared_out
 from krepes.networks import Network, as_network
@@ -59,10 +60,12 @@ class EmpiricalNTK(Kernel):
         first layer is an embedding of tokens (`nn.Embedding`), rows are numbers of tokens (n, T).
     head : "auto", "random" or None, default="auto"
         A random linear output on the features. "auto" puts one where the network has more than one output.
-    parameters : list of str, default=None
-        Patterns of the names of parameters that count, such as ["layer4.*", "head.weight"]; all by default.
+    parameters : list of str or "trainable", default=None
+        Patterns of the names of parameters that count, such as ["layer4.*", "head.weight"]. All by default, frozen
+        ones too (`requires_grad=False`); "trainable" leaves these out.
     method : "auto", "full", "factored" or "sketch", default="auto"
-        Factored where its landmarks' side is affordable, else sketched.
+        Factored where its landmarks' side is affordable, else sketched; full where the gradient of a layer has no
+        factors.
     sketch_size : int, default=4096
         D.
     normalize : bool, default=True
@@ -103,7 +106,7 @@ class EmpiricalNTK(Kernel):
         self,
         network: str | Network | torch.nn.Module | Callable[..., Any] = "resmlp",
         head: str | None = "auto",
-        parameters: list[str] | None = None,
+        parameters: list[str] | str | None = None,
         method: str = "auto",
         sketch_size: int = 4096,
         normalize: bool = True,
@@ -196,6 +199,11 @@ class EmpiricalNTK(Kernel):
     def _head(self, module: nn.Module, rows: Tensor, seed: int) -> Tensor | None:
         try:
             Z = _output_of(module, rows[:1], self._tokens).reshape(1, -1)
+        except AttributeError as error:
+            raise ValueError(
+                f"The network {type(module).__name__} does not return one tensor; recurrent layers do not. Wrap "
+                "it in a module that returns (b, features), such as the last output."
+            ) from error
         except (RuntimeError, ValueError, IndexError) as error:
             raise ValueError(
                 f"The network {type(module).__name__} cannot take rows of shape {tuple(rows.shape[1:])}"
@@ -210,7 +218,16 @@ class EmpiricalNTK(Kernel):
         if self.method == "full":
             return "full"
         scalar = self._own(rows)
-        scalar.check_complete(rows)
+        try:
+            scalar.check_complete(rows)
+        except NotFactoredError as error:
+            if self.method != "auto":
+                raise
+            warn(
+                f"{str(error).partition('. Use')[0]}. The kernel takes whole gradients, method='full': slower, and "
+                f"{scalar.n_parameters:,} numbers per landmark. Give method='full' to silence this warning."
+            )
+            return "full"
         if self.method != "auto":
             return self.method
         return "factored" if exact.kept_numbers(scalar.gradients(rows[:1])) <= MOST_KEPT else "sketch"
@@ -314,9 +331,10 @@ class EmpiricalNTK(Kernel):
     def _batch_rows(self, scalar: ScalarNetwork, X: Tensor) -> int:
         """Samples per pass through the network, from what one of them takes."""
         if "_rows" not in vars(self):
-            parts = scalar.gradients(X[:1])
+            full = self.chosen_method == "full"
+            parts = Gradients({}, {}) if full else scalar.gradients(X[:1])
             numbers = sum(f.A.numel() + f.G.numel() for f in parts.factors.values())
-            if self.chosen_method == "full":
+            if full:
                 numbers = 2 * scalar.n_parameters
             elif self.chosen_method == "factored":
                 numbers += sum(f.size for f in parts.factors.values() if not exact.is_factored(f))

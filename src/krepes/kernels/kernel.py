@@ -90,6 +90,15 @@ class Kernel(Component, ABC):
         for name, rows in (("X", X), ("Y", Y)):
             if not hasattr(rows, "__len__"):
                 raise TypeError(f"{name} is a {type(rows).__name__}; expected rows to compare.")
+        if torch.is_grad_enabled() and any(
+            isinstance(rows, Tensor) and rows.requires_grad for rows in (X, Y)
+        ):
+            # copies, because kernels work in place and backward needs what was there before
+            with torch.autograd.graph.saved_tensors_hooks(Tensor.clone, lambda kept: kept):
+                return _differentiable(self, self._in_blocks(X, Y))
+        return self._in_blocks(X, Y)
+
+    def _in_blocks(self, X: Any, Y: Any) -> Tensor:
         block, n, m = self.against(Y), len(X), len(Y)
         if n * m * 4 <= BLOCK_BYTES:
             return block(X)
@@ -202,6 +211,15 @@ def kernel_matrix(kernel: Kernel, rows: Any) -> Tensor:
     K = kernel(rows).double()
     if not torch.isfinite(K).all():
         raise ValueError(f"The kernel {kernel} has NaN or infinite values between landmarks.")
+    return K
+
+
+def _differentiable(kernel: Kernel, K: Tensor) -> Tensor:
+    if not K.requires_grad:
+        raise TypeError(
+            f"{kernel} has no gradients with respect to rows, and X or Y requires them: give X.detach(), or use a "
+            "kernel of vectors such as Gaussian()."
+        )
     return K
 
 

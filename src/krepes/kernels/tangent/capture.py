@@ -28,6 +28,10 @@ NOT_FACTORED = (
 )
 
 
+class NotFactoredError(ValueError):
+    """The gradient of a parameter has no factors."""
+
+
 @dataclass(frozen=True)
 class Call:
     """One call of a layer: what went in, what came out, and the version of that."""
@@ -74,8 +78,9 @@ class ScalarNetwork:
         Rows -> (b, features), or (b,) or (b, 1).
     head : Tensor of shape (features,), optional
         The weights of a linear output on the features; without it the module has one output.
-    parameters : list of str, optional
-        Patterns of parameter names that count, such as "layer4.*"; the head is "head.weight". All by default.
+    parameters : list of str or "trainable", optional
+        Patterns of parameter names that count, such as "layer4.*"; the head is "head.weight". All by default,
+        "trainable": those that are not frozen.
     tokens : bool, default=False
         Rows are numbers of tokens, and go into the module as integers.
     """
@@ -84,24 +89,29 @@ class ScalarNetwork:
         self,
         module: nn.Module,
         head: Tensor | None = None,
-        parameters: Sequence[str] | None = None,
+        parameters: Sequence[str] | str | None = None,
         tokens: bool = False,
     ):
         check_frozen(module)
         self.module = copy.deepcopy(module).eval()
-        for parameter in self.module.parameters():
-            parameter.requires_grad_(True)
         self.head, self.tokens = head, tokens
         self.names = self._chosen(parameters)
+        for parameter in self.module.parameters():
+            parameter.requires_grad_(True)
         self.copy_outputs = False
         # lookups that do not depend on the sample
         self.shared: set[tuple[str, int]] | None = None
 
-    def _chosen(self, patterns: Sequence[str] | None) -> set[str]:
+    def _chosen(self, patterns: Sequence[str] | str | None) -> set[str]:
         every = [name for name, _ in self.module.named_parameters()]
         every += ["head.weight"] if self.head is not None else []
         if patterns is None:
             return set(every)
+        if patterns == "trainable":
+            frozen = {name for name, value in self.module.named_parameters() if not value.requires_grad}
+            return set(every) - frozen
+        if isinstance(patterns, str):
+            raise ValueError(f"parameters={patterns!r}: expected a list of patterns, 'trainable' or None.")
         found = {pattern: fnmatch.filter(every, pattern) for pattern in patterns}
         idle = [pattern for pattern, names in found.items() if not names]
         if idle or not found:
@@ -129,7 +139,7 @@ class ScalarNetwork:
         Z = looked_up(self.module, X) if self.tokens else self.module(X)
         return Z.reshape(len(Z), -1)
 
-    def _scalar(self, Z: Tensor) -> Tensor:
+    def scalar(self, Z: Tensor) -> Tensor:
         """The scalar of every sample, (b,), from its features."""
         if self.head is not None:
             return Z @ self.head.to(Z)
@@ -143,7 +153,7 @@ class ScalarNetwork:
         """The parts of every sample's gradient."""
         with torch.enable_grad():
             Z, calls = self._recorded(X)
-            total = self._scalar(Z).sum()
+            total = self.scalar(Z).sum()
         outputs = [call.output for call in calls]
         found = torch.autograd.grad(total, outputs, allow_unused=True) if outputs else []
         parts = Gradients({}, {})
@@ -224,21 +234,21 @@ class ScalarNetwork:
             return  # the head alone
         with torch.enable_grad():
             expected = torch.autograd.grad(
-                self._scalar(self.features(X[:1]))[0], list(kept.values()), allow_unused=True
+                self.scalar(self.features(X[:1]))[0], list(kept.values()), allow_unused=True
             )
         for (name, parameter), value in zip(kept.items(), expected):
             true = torch.zeros_like(parameter) if value is None else value.to_dense()
             found = parts.get(name, torch.zeros_like(true).flatten())
             allowed = 1e-3 * true.norm() + 1e-5 * sum(v.to_dense().norm() for v in expected if v is not None)
             if found.numel() != true.numel() or (found - true.flatten()).norm() > allowed:
-                raise ValueError(f"The parameter {name!r} of the network {NOT_FACTORED}")
+                raise NotFactoredError(f"The parameter {name!r} of the network {NOT_FACTORED}")
 
     def _parts_of_first(self, X: Tensor) -> dict[str, Tensor]:
         """The gradient of the first row, from a batch of two: what samples share would be seen twice."""
         try:
             return self.gradients(torch.cat([X[:1], X[:1]])).of_first()
         except RuntimeError as error:
-            raise ValueError(
+            raise NotFactoredError(
                 f"A layer works on something else than samples ({error}): one of its parameters {NOT_FACTORED}"
             ) from error
 

@@ -168,8 +168,21 @@ def full_gradients(network: ScalarNetwork, X: Tensor) -> Tensor:
 
     chosen = {name: value for name, value in parameters.items() if name in network.names}
     wanted = (0, 1) if head is not None and "head.weight" in network.names else (0,)
-    gradients = torch.func.vmap(torch.func.grad(output, argnums=wanted), in_dims=(None, None, 0))(
-        chosen, head, as_tokens(X) if network.tokens else X
-    )
+    rows = as_tokens(X) if network.tokens else X
+    of_one = torch.func.grad(output, argnums=wanted)
+    try:
+        gradients = torch.func.vmap(of_one, in_dims=(None, None, 0))(chosen, head, rows)
+    except RuntimeError:  # recurrent layers know no batches of gradients
+        return torch.stack([_flat_gradient(network, x) for x in X])
     by_name, *of_head = gradients
     return torch.cat([value.flatten(1) for value in [*by_name.values(), *of_head]], dim=1)
+
+
+def _flat_gradient(network: ScalarNetwork, x: Tensor) -> Tensor:
+    """The gradient of one sample, (P,), by autograd."""
+    chosen = [value for name, value in network.module.named_parameters() if name in network.names]
+    with torch.enable_grad():
+        Z = network.features(x[None])
+        found = torch.autograd.grad(network.scalar(Z)[0], chosen, allow_unused=True, materialize_grads=True)
+    of_head = [Z.detach()[0]] if "head.weight" in network.names else []
+    return torch.cat([value.flatten() for value in [*found, *of_head]])
