@@ -30,7 +30,7 @@ from torch import Tensor
 from krepes.base.column_scale import column_scale
 from krepes.base.packing import digest
 from krepes.base.rows import Rows, SparseRows
-from krepes.features import ChosenKernel, FitData
+from krepes.features import ChosenKernel
 from krepes.kernels import Automatic, Cosine, Kernel, Reweighted, as_kernel
 from krepes.kernels.automatic import MOST_COLUMNS
 from krepes.kernels.distances import Vectors
@@ -205,15 +205,15 @@ class Trials(ABC, Generic[A]):
 class Labelled:
     """Rows with targets, all of which a machine will be fitted to, and the number of its landmarks."""
 
-    data: FitData
+    y: np.ndarray
+    weight: np.ndarray | None
     targets: Targets
     n_landmarks: int
 
     def of(self, rows: np.ndarray) -> tuple[Tensor, Tensor | None]:
         """Targets (n, c) and weights (n,) of some rows."""
-        assert self.data.y is not None
-        weight = None if self.data.weight is None else torch.from_numpy(self.data.weight[rows])
-        return self.targets.matrix(self.data.y[rows]), weight
+        weight = None if self.weight is None else torch.from_numpy(self.weight[rows])
+        return self.targets.matrix(self.y[rows]), weight
 
     def sample(self, candidates: Candidates, seed: int, most: int) -> tuple[Vectors, Tensor, Tensor | None]:
         """Some candidates, which are vectors, at random: rows (n, d), targets and weights; float64."""

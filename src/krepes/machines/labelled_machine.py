@@ -205,7 +205,9 @@ class LabelledMachine(OnePassEstimator[T, S]):
         self, data: FitData, candidates: Candidates, inputs: InputSpace, seed: int
     ) -> ChosenKernel:
         """The kernel, from a sample of the rows, whose targets are in the data."""
-        labelled = Labelled(data, self.targets_, landmark_count(self.n_landmarks, data.n_rows))
+        assert data.y is not None
+        m = landmark_count(self.n_landmarks, data.n_rows)
+        labelled = Labelled(data.y, data.weight, self.targets_, m)
         with display(self.verbose).stage("Choosing the kernel"):
             return self._search.choose(candidates, inputs, seed, labelled)
 

@@ -229,6 +229,10 @@ class KernelRidgeClassifier(ClassMachine[RidgeTotal, RidgeSolution], RidgeMachin
             held_out=replace(found.held_out, predictions=torch.from_numpy(fit.loo_predictions_)),
         )
 
+    def _nest(self) -> None:
+        if not self.transductive:  # whose predictions unlabelled rows have helped to make
+            super()._nest()
+
     def _fits_of_rows(self, Phi: Tensor, y: np.ndarray, weight: Tensor, folds: np.ndarray) -> Fits | None:
         if self.loss == "squared":
             return None

@@ -77,7 +77,7 @@ class LeaveOneOutScore(Score):
         else:
             places = np.random.default_rng(seed).permutation(len(indices))[:MOST_OBJECTS]
             sample = Sample(take_rows(rows, places), *labelled.of(indices[places]), self.intercept, seed)
-        return LeaveOneOutTrials(sample, inputs.groups, labelled.data.n_rows, labelled.n_landmarks)
+        return LeaveOneOutTrials(sample, inputs.groups, len(labelled.y), labelled.n_landmarks)
 
 
 class LeaveOneOutTrials(Trials[Walk]):
