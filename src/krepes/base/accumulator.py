@@ -162,6 +162,11 @@ class Accumulator(ABC, Generic[S, R]):
 
     def add(self, block: Block) -> None:
         """Add a block. If an exception is raised, nothing was added."""
+        if not isinstance(block, Block):
+            raise TypeError(
+                f"{type(self).__name__}.add got a {type(block).__name__}; expected a krepes.base.blocks.Block. Arrays "
+                "are for `update`, if it has one."
+            )
         self.sums = self.plus(self.sums, block)
 
     def flush(self) -> None:

@@ -54,7 +54,7 @@ def as_array(X: Any, name: str = "X") -> np.ndarray:
         raise TypeError(f"{name} is a {type(X).__name__}; expected an array with one row per sample.")
     try:
         return np.asarray(X)
-    except (ValueError, TypeError, RuntimeError) as error:
+    except (ValueError, TypeError, RuntimeError, IndexError) as error:
         raise ValueError(
             f"{name} cannot be read as an array: expected rows of the same length. {str(error)[:200]}"
         ) from error
@@ -201,15 +201,37 @@ def estimator_rows(estimator: BaseEstimator, X: Any, **options: Any) -> np.ndarr
     """
     is_frame = hasattr(X, "columns")
     if not scipy.sparse.issparse(X):
-        array = np.asarray(X) if is_frame else as_array(X, "X")
+        array = _of_frame(X) if is_frame else as_array(X, "X")
         text = array.dtype == object and any(isinstance(value, str) for value in array.flat)
         kind = "U" if text else array.dtype.kind
         if kind in REMEDIES:
             raise ValueError(f"X holds {'text' if text else array.dtype}; expected numbers. {REMEDIES[kind]}")
+        if is_frame and kind == "O":
+            _of_objects(array, "X")
         X = X if is_frame else array  # because a frame has names
     X = validate_data(estimator, X, **({"dtype": np.float64} | options))
     check_finite(X, "X")
     return X
+
+
+def _of_frame(frame: Any) -> np.ndarray:
+    """The values of a frame or table whose columns have names of their own."""
+    names = [str(name) for name in getattr(frame, "column_names", frame.columns)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            f"X has several columns named {', '.join(map(repr, twice))}. Give every column its own name."
+        )
+    if not names:
+        raise ValueError(
+            f"X has shape ({len(frame)}, 0), no columns; expected one row of features per sample."
+        )
+    fills = [getattr(dtype, "fill_value", 0) for dtype in getattr(frame, "dtypes", (None,))]
+    if all(fill != 0 for fill in fills):  # scikit-learn makes a sparse matrix of a frame that is all sparse
+        raise ValueError(
+            "X has sparse columns filled with other numbers than 0. Give a dense frame, X.sparse.to_dense()."
+        )
+    return np.asarray(frame)
 
 
 def _of_tensor(X: Any, name: str) -> np.ndarray:
@@ -224,6 +246,9 @@ def _of_objects(array: np.ndarray, name: str) -> np.ndarray:
     text = next((value for value in array.flat if isinstance(value, str | bytes)), None)
     if text is not None:
         raise TypeError(f"{name} holds text such as {text!r:.60}; expected numbers. {REMEDIES['U']}")
+    date = next((value for value in array.flat if hasattr(value, "strftime")), None)
+    if date is not None:
+        raise TypeError(f"{name} holds dates such as {date!s:.60}; expected numbers. {REMEDIES['M']}")
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:

@@ -22,8 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.optimize import minimize
+
+from krepes.base.validation import check_squares
 
 MAX_ITER = 300
 TOLERANCE = 1e-7  # a step that lowers the mean loss by less is the last
@@ -59,6 +61,7 @@ def logistic_path(
     >>> w.round(3).tolist(), b.round(3).tolist()
     ([[1.0]], [0.0])
     """
+    check_squares(X, "X")
     problem = _Problem(X, codes, n_classes, np.ones(len(X)) if sample_weight is None else sample_weight)
     if start is not None:
         problem.begin(*start)
@@ -132,7 +135,10 @@ class _Problem:
         H = self.hessian.copy()
         # A small ridge, because a common shift of all intercepts changes nothing, nor one of a certain class.
         H.flat[:: len(H) + 1] += penalty.ravel() + 1e-10 * np.trace(H) / len(H) + FLOOR * penalty.max()
-        return _Metric(np.ones_like(penalty), cholesky(H, overwrite_a=True, check_finite=False))
+        try:
+            return _Metric(np.ones_like(penalty), cholesky(H, check_finite=False))
+        except LinAlgError:  # rounding, where rows are huge or nearly the same
+            return _Metric(np.sqrt(np.diag(H)).reshape(penalty.shape), None)
 
     def _probabilities(self) -> tuple[np.ndarray, np.ndarray]:
         """The sampled rows (m, r + 1) and their classes' probabilities (m, K)."""

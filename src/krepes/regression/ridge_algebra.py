@@ -76,6 +76,8 @@ class PenaltyErrors:
 
 def beside_best(errors: np.ndarray) -> np.ndarray:
     """Places next to the best that were not tried."""
+    if np.isnan(errors).all():  # none can be solved, which `PenaltyErrors` says
+        return np.array([], dtype=np.int64)
     best = int(np.nanargmin(errors))
     places = np.array([place for place in (best - 1, best + 1) if 0 <= place < len(errors)], dtype=np.int64)
     return places[np.isnan(errors[places])]

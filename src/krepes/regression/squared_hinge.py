@@ -19,7 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from krepes.base.validation import check_squares
 
 MAX_ITER = 200
 TOLERANCE = 1e-5  # of the gradient, relative to the one at w = 0
@@ -46,6 +48,7 @@ def svm_path(
     >>> w.round(6).tolist(), b.round(6).tolist()
     ([[0.8]], [0.0])
     """
+    check_squares(X, "X")
     basis = None
     if X.shape[1] > len(X):  # w lies in the span of the rows: solve there, in n dimensions
         basis, R = np.linalg.qr(X.T)
@@ -119,8 +122,11 @@ class _Machine:
         H = self.G.copy()
         # An intercept that is not penalised has no curvature where no row is inside the margin.
         H.flat[:: len(H) + 1] += np.maximum(self.ridge, TINY) / (2 * C)
-        factor = cho_factor(H, overwrite_a=True, check_finite=False)
-        return cho_solve(factor, self.X.T @ (self.weight * self.y * self.inside), check_finite=False)
+        target = self.X.T @ (self.weight * self.y * self.inside)
+        try:
+            return cho_solve(cho_factor(H, check_finite=False), target, check_finite=False)
+        except LinAlgError:  # rounding, where rows are huge or nearly the same
+            return np.linalg.lstsq(H, target)[0]
 
 
 def _exact_step(ws: float, ss: float, margin: np.ndarray, change: np.ndarray, C: np.ndarray) -> float:

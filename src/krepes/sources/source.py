@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from krepes.base.rows import Rows, concat_rows, count_rows, take_rows
 from krepes.base.validation import check_columns, check_count
@@ -297,15 +298,40 @@ def check_unique(names: Sequence[str], where: str) -> None:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """A schema without metadata and without the view types of Arrow, for which few operations exist."""
+    """A schema without metadata and without types of Arrow for which few operations exist: views, runs, dictionaries
+    of anything but plain values."""
+    return pa.schema([(field.name, _plain(field.type)) for field in schema])
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
     plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
-    return pa.schema([(field.name, plain.get(str(field.type), field.type)) for field in schema])
+    encoded = pa.types.is_run_end_encoded(kind) or _is_odd_dictionary(kind)
+    return _plain(kind.value_type) if encoded else plain.get(str(kind), kind)
+
+
+def _is_odd_dictionary(kind: pa.DataType) -> bool:
+    return pa.types.is_dictionary(kind) and (
+        pa.types.is_nested(kind.value_type) or pa.types.is_dictionary(kind.value_type)
+    )
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """A table with exactly these columns and types."""
     table = table.select(schema.names).replace_schema_metadata(None)
+    for place, (field, wanted) in enumerate(zip(table.schema, schema)):
+        if field.type != wanted.type and _plain(field.type) != field.type:
+            table = table.set_column(place, field.name, _decoded(table.column(place)))
     return table if table.schema.equals(schema) else table.cast(schema)
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of runs, or of an odd dictionary, as the values themselves."""
+    while pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    while _is_odd_dictionary(column.type):
+        chunks = [chunk.dictionary.take(chunk.indices) for chunk in column.chunks]
+        column = pa.chunked_array(chunks, column.type.value_type)
+    return column
 
 
 def column_values(column: pa.ChunkedArray) -> np.ndarray:
