@@ -45,8 +45,9 @@ class ShortestPath(GraphKernel):
         n = x.n_nodes
         if not x.edges:
             return {}
-        i, j = np.array(list(x.edges)).T
-        D = shortest_path(csr_array((np.ones(len(i)), (i, j)), shape=(n, n)), directed=False, unweighted=True)
+        places = np.array(list(x.edges), dtype=np.int32).T  # scipy 1.12 takes no longer ones
+        edges = csr_array((np.ones(places.shape[1]), tuple(places)), shape=(n, n))
+        D = shortest_path(edges, directed=False, unweighted=True)
         names, label = np.unique([repr(label) for label in x.labels], return_inverse=True)
         i, j = np.nonzero(np.triu(np.isfinite(D), k=1))
         ends = np.sort(np.stack([label[i], label[j]]), axis=0)
