@@ -168,8 +168,9 @@ class Placement:
     device: torch.device
 
     @classmethod
-    def of(cls, dtype: str, device: str = "auto") -> Placement:
+    def of(cls, dtype: str | torch.dtype, device: str = "auto") -> Placement:
         """Resolve the names that an estimator takes; "auto" is a GPU, if the machine has one."""
+        dtype = str(dtype).removeprefix("torch.")
         if dtype not in DTYPES:
             raise ValueError(f"dtype={dtype!r}: expected 'float32' or 'float64'.")
         if device == "auto":

@@ -245,7 +245,7 @@ def choose_views(
         if source.kind == "objects" and not series:
             raise ValueError(
                 "There is no augmentation for arbitrary objects: give positives= (a second view of every "
-                "sample), or use loss='kernel_pca'."
+                "sample), or use loss='kernel_pca'. Time series of different lengths: preprocess='series'."
             )
         n_views = views_of(source.n_rows, FEW_POINTS if few else POINTS)
         if series:

@@ -108,6 +108,11 @@ class Automatic(Kernel):
 
 def as_kernel(value: str | Kernel | Callable[..., Any] | type[Kernel]) -> Kernel:
     """A kernel from a kernel, a name, or any callable k(X, Y) -> (n, m)."""
+    if isinstance(value, torch.nn.Module):
+        raise TypeError(
+            f"kernel= is a torch module, {type(value).__name__}. Its tangent kernel is "
+            "krepes.kernels.EmpiricalNTK(module); a module k(X, Y) is Custom(module)."
+        )
     if callable(value) and not isinstance(value, Kernel | type):
         return Custom(value)
     return Precomputed() if is_precomputed(value) else resolve(Kernel, value)

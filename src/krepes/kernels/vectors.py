@@ -55,7 +55,8 @@ def as_rows(X: Any, like: Tensor | None = None) -> Tensor:
         except (TypeError, ValueError):
             raise TypeError(
                 "This kernel compares vectors, but got objects that are not numbers. Give a kernel on objects, such as "
-                "krepes.kernels.Spectrum() for strings, or krepes.kernels.Custom(function, pairwise=True)."
+                "krepes.kernels.Spectrum() for strings, or krepes.kernels.Custom(function, pairwise=True). Time series "
+                "of different lengths: preprocess='series'."
             ) from None
         if array.dtype.kind == "f":
             if not np.isfinite(array).all():

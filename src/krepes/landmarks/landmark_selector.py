@@ -55,6 +55,10 @@ class LandmarkSelector(Component, ABC):
         self.max_candidates = max_candidates
         self.views_per_landmark = views_per_landmark
 
+    def stand_in(self) -> LandmarkSelector:
+        """A file keeps what the rule was called, and the landmarks themselves."""
+        return ForeignRule(repr(self), self.max_candidates, self.views_per_landmark)
+
     @abstractmethod
     def choose(
         self,
@@ -90,11 +94,32 @@ class LandmarkSelector(Component, ABC):
         if n_landmarks >= n_given:
             return torch.arange(n_given)
         if n_given <= allowed:
-            return self.choose(candidates, kernel, int(n_landmarks), generator).cpu()
+            return self._chosen(candidates, kernel, int(n_landmarks), generator)
         subsample = permutation(n_given, generator)[:allowed]
         if n_landmarks == allowed:
             return subsample
-        return subsample[self.choose(take(candidates, subsample), kernel, int(n_landmarks), generator).cpu()]
+        return subsample[self._chosen(take(candidates, subsample), kernel, int(n_landmarks), generator)]
+
+    def _chosen(
+        self, candidates: Any, kernel: Kernel, n_landmarks: int, generator: torch.Generator
+    ) -> Tensor:
+        """What the rule chooses, as indices: rules of users may return lists and numpy arrays."""
+        given = torch.as_tensor(self.choose(candidates, kernel, n_landmarks, generator)).cpu()
+        indices, n = given.to(torch.int64), len(candidates)
+        if given.ndim != 1 or not torch.equal(indices.to(given.dtype), given) or given.dtype == torch.bool:
+            raise ValueError(
+                f"{self} returned {given.dtype} of shape {tuple(given.shape)}; expected indices (m,)."
+            )
+        if (
+            not len(indices)
+            or indices.min() < 0
+            or indices.max() >= n
+            or len(indices.unique()) < len(indices)
+        ):
+            raise ValueError(
+                f"{self} must return distinct indices from 0 to {n - 1}; got {indices[:8].tolist()}, ..."
+            )
+        return indices
 
     def values_to_choose(self, n_candidates: int, n_landmarks: int) -> int:
         """Kernel values that the rule computes, to estimate its time; between candidates and landmarks by default."""
@@ -118,6 +143,31 @@ class LandmarkSelector(Component, ABC):
                 f"max_candidates={self.max_candidates} is smaller than n_landmarks={n_landmarks}: raise it."
             )
         return int(self.max_candidates)
+
+
+class ForeignRule(LandmarkSelector):
+    """A landmark rule of a saved model that krepes does not define. The landmarks are in the file.
+
+    Parameters
+    ----------
+    description : str
+        Its class and parameters, in words.
+    max_candidates, views_per_landmark
+        As in `LandmarkSelector`.
+    """
+
+    def __init__(self, description: str = "", max_candidates: int | None = None, views_per_landmark: int = 1):
+        super().__init__(max_candidates, views_per_landmark)
+        self.description = description
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # scikit-learn's name
+        return f"<the landmark rule {self.description}, not in the file>"
+
+    def choose(self, candidates: Any, kernel: Kernel, n_landmarks: int, generator: torch.Generator) -> Tensor:
+        raise ValueError(
+            f"The landmarks of this model were chosen by {self.description}, a class that a model file cannot hold. "
+            "Set a rule before fitting again: model.set_params(landmarks=...).fit(X)."
+        )
 
 
 def take(candidates: Any, indices: Tensor) -> Any:

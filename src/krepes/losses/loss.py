@@ -189,7 +189,7 @@ class Loss(Component, ABC):
 
     def stand_in(self) -> Loss:
         """A file keeps what the loss was called: representations of new rows do not need it."""
-        return ForeignLoss(repr(self), self.views_needed)
+        return ForeignLoss(repr(self), self.views_needed, not self.offers("of_statistics"))
 
     def views(self, batch: Batch) -> tuple[Tensor, ...]:
         """The embeddings of the views that are compared, (b, h) each."""
@@ -211,19 +211,31 @@ class ForeignLoss(Loss):
     description : str
         Its class and parameters, in words.
     views_needed : int, default=2
+    needs_samples : bool, default=True
+        Whether it was trained on samples; moments are kept of a model whose loss was one of moments.
     """
 
-    def __init__(self, description: str = "", views_needed: int = 2):
+    def __init__(self, description: str = "", views_needed: int = 2, needs_samples: bool = True):
         self.description = description
         self.views_needed = views_needed  # type: ignore[misc]
+        self.needs_samples = needs_samples
+
+    def offers(self, method: str) -> bool:
+        return not self.needs_samples if method == "of_statistics" else super().offers(method)
+
+    def of_statistics(self, statistics: Statistics) -> Terms:
+        raise self._not_here()
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # scikit-learn's name
         return f"<the loss {self.description}, not in the file>"
 
     def terms(self, batch: Batch) -> Terms:
-        raise ValueError(
+        raise self._not_here()
+
+    def _not_here(self) -> ValueError:
+        return ValueError(
             f"This model was trained with {self.description}, a class that a model file cannot hold. "
-            "Set the loss before fitting again: model.set_params(loss=...)."
+            "Set a loss before fitting again: model.set_params(loss=...), or model.refit(loss=...)."
         )
 
 

@@ -283,6 +283,12 @@ class InputSpace(Component):
     def _check_shape(self, X: Tensor | SparseRows) -> None:
         if tuple(X.shape[1:]) == self.shape:
             return
+        if math.prod(X.shape[1:]) == math.prod(self.shape):
+            rows, fitted = tuple(X.shape[1:]), self.shape
+            wanted = ", ".join(map(str, self.shape))
+            raise ValueError(
+                f"Rows of X have shape {rows}; the model was fitted on rows of shape {fitted}: X.reshape(-1, {wanted})."
+            )
         given = f"X has {math.prod(X.shape[1:])} features"
         expected = f"krepes is expecting {math.prod(self.shape)} features as input"
         flat = len(self.shape) == 1 and len(X.shape) == 2

@@ -41,6 +41,10 @@ class Views(Component, ABC):
     takes_lists: ClassVar[bool] = False
     n_views: int
 
+    def stand_in(self) -> Views:
+        """A file keeps what the views were called: representations of new rows do not need them."""
+        return ForeignViews(repr(self), self.n_views)
+
     @property
     def shift_equivariant(self) -> bool:
         """Whether a fitted view of x + c is the view of x, plus c: nothing depends on where zero is."""
@@ -92,7 +96,11 @@ class Views(Component, ABC):
         if len(rows) != len(X):
             raise ValueError(f"{len(X)} rows of data came with {len(rows)} row indices; expected one each.")
         given: Any = X
-        return tuple(self.view(given, rows, seed, index) for index in range(self.n_views))
+        found = tuple(self.view(given, rows, seed, index) for index in range(self.n_views))
+        for part in found:
+            if isinstance(part, Tensor) and not torch.isfinite(part.sum()) and not torch.isfinite(part).all():
+                raise ValueError(f"The views {self} returned NaN or infinite values for finite rows.")
+        return found
 
     def exact(self, kernel: Kernel) -> bool:
         """Whether `expected` has a formula for this kernel."""
@@ -113,6 +121,32 @@ class Views(Component, ABC):
         For comparison, a Gaussian kernel entry costs about 2 n_features + 60. `dtype` is that of the rows.
         """
         return math.inf
+
+
+class ForeignViews(Views):
+    """Views of a saved model that krepes does not define. A loaded model transforms without them.
+
+    Parameters
+    ----------
+    description : str
+        Their class and parameters, in words.
+    n_views : int, default=2
+    """
+
+    takes_lists = True
+
+    def __init__(self, description: str = "", n_views: int = 2):
+        self.description = description
+        self.n_views = n_views
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # scikit-learn's name
+        return f"<the views {self.description}, not in the file>"
+
+    def view(self, X: Any, rows: Tensor, seed: int, index: int) -> Rows:
+        raise ValueError(
+            f"This model was fitted with views {self.description}, a class that a model file cannot hold. Set them "
+            "before fitting again: model.set_params(views=...).fit(X)."
+        )
 
 
 class NoViews(Views):
