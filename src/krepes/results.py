@@ -121,6 +121,8 @@ def write_rows(
         names = columns or list(np.dtype(dtype).names or [f"z{j}" for j in range(math.prod(shape[1:]))])
         schema = _schema(names, np.dtype(dtype))
     _check_names([name] if suffix == ".npz" else schema.names, keep)
+    if suffix == ".npz" and keep is not None:
+        _check_members(keep.column_names)
     kept = None if keep is None or suffix == ".npz" else _InStep(keep)
     given = 0
     with (
@@ -155,6 +157,15 @@ def _check_names(names: list[str], keep: TableSource | None) -> None:
         raise ValueError(
             f"keep={twice[0]}: the result has its own column {', '.join(names[:2])}; rename that column."
         )
+
+
+def _check_members(names: list[str]) -> None:
+    """Refuse columns whose array in an archive would be a file elsewhere, once it is unpacked."""
+    for name in names:
+        if any(mark in name for mark in ("/", "\\", ":", "\0")) or name.startswith("."):
+            raise ValueError(
+                f"keep={name}: cannot be the name of an array in an .npz file; write .parquet or .csv."
+            )
 
 
 @contextmanager

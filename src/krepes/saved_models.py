@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 from collections.abc import Callable
@@ -23,13 +24,22 @@ SAVED = {
 
 
 def load(
-    path: str | os.PathLike, *, kernel: Kernel | Callable | None = None, device: str = "auto"
+    path: str | os.PathLike,
+    *,
+    kernel: Kernel | Callable | None = None,
+    device: str = "auto",
+    sha256: str | None = None,
 ) -> OnePassEstimator:
     """Read a model file, whichever of krepes's estimators wrote it.
 
     `kernel` gives back a user's kernel function, which a file cannot hold. An estimator class of your own reads its
-    files with `YourClass.load(path)`.
+    files with `YourClass.load(path)`. With `sha256`, a file with another hash (`sha256sum FILE`) is refused.
     """
+    if sha256 is not None:
+        with open(path, "rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+        if found != sha256.strip().lower():
+            raise ValueError(f"{path} has the SHA-256 {found}; expected {sha256}. It is another file.")
     kind = model_file.kind_of(path)
     if kind == "Checkpoint":
         raise ValueError(

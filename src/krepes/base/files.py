@@ -115,9 +115,17 @@ def remove_abandoned(target: Path) -> None:
 
 def _prefix(target: Path, process: str | None = None) -> str:
     """How a temporary name begins: the file's name, the machine, the process."""
-    machine = f"{zlib.crc32(socket.gethostname().encode()):08x}"
+    machine = f"{zlib.crc32(f'{socket.gethostname()} {_process_space()}'.encode()):08x}"
     process = f"{os.getpid()}-" if process is None else process
     return f".{target.name[:NAME_CHARACTERS]}.{machine}.{process}"
+
+
+def _process_space() -> str:
+    """What tells process numbers of this container from another's with the same host name, where the system says it."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text() + os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
 
 
 def _runs(process: int) -> bool:

@@ -99,6 +99,8 @@ def _opened(path: Path) -> Iterator[tuple[dict[str, Any], Callable[[], bytes]]]:
         raise FileNotFoundError(f"There is no file {path}.")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, not a model file.")
+    if not path.is_file():  # reading a pipe would wait for ever
+        raise ValueError(f"{path} is a device or a pipe, not a model file.")
     try:
         with open(path, "rb") as stream:
             start = stream.read(8)

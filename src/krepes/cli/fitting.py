@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 import sys
 import time
 from collections.abc import Iterable
@@ -100,7 +101,7 @@ def fit_part(
     model.partial_fit(source, **given).set_params(verbose=0)
     model.save(output, overwrite=overwrite)
     seconds = time.perf_counter() - start
-    following = f"krepes merge {output} OTHERS ... -o all.krepes"
+    following = f"krepes merge {shlex.quote(str(output))} OTHERS ... -o all.krepes"
     rows = f"{model.n_samples_seen_:,} ({model.rows_seen_})"
     show_facts({"rows": rows} | saved_facts(output, seconds))
     line(f"Next: {following}")

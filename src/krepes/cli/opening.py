@@ -9,7 +9,7 @@ import typer
 
 from krepes import load
 from krepes.base.reporting import Bars
-from krepes.cli.session import check_exists
+from krepes.cli.session import check_exists, url_of
 from krepes.one_pass import OnePassEstimator
 from krepes.report.facts import input_words
 from krepes.sources import Source, open_source
@@ -57,7 +57,7 @@ def open_data(
             stage.advance(rows - seen)
             seen = rows
 
-        return open_source(path, array=array, size=size, encoding=encoding, progress=progress)
+        return open_source(url_of(path) or path, array=array, size=size, encoding=encoding, progress=progress)
 
 
 def open_for(model: OnePassEstimator, path: Path, array: str = "X", encoding: str | None = None) -> Source:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 import warnings
@@ -64,8 +65,22 @@ def log(verbose: bool) -> Iterator[None]:
         logger.setLevel(level)
 
 
+def url_of(path: Path) -> str | None:
+    """The URL that was given as a path, which keeps one of its slashes only; None if it was none.
+
+    >>> url_of(Path("s3://bucket/x.parquet")), url_of(Path("file:///x.csv")), url_of(Path("x.csv"))
+    ('s3://bucket/x.parquet', 'file:///x.csv', None)
+    """
+    found = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]+):/(.+)", path.as_posix())
+    if found is None or path.exists():
+        return None
+    return f"{found[1]}://{'/' if found[1].lower() == 'file' else ''}{found[2]}"
+
+
 def check_exists(path: Path) -> None:
     """Refuse a path that is not there before anything heavy is imported; a pattern is looked up when it is opened."""
+    if url_of(path) is not None:
+        return
     if not any(mark in path.name for mark in "*?[") and not path.expanduser().exists():
         raise FileNotFoundError(f"There is no file or folder {path}.")
 

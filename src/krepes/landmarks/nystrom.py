@@ -141,7 +141,8 @@ class NystromMap:
                 f"{faults.title(self.kernel)} is not positive semi-definite in general, but it is for these landmarks."
             )
         kept = int((values > self.cut * largest).sum())
-        return values[:kept], vectors[:, :kept] * values[:kept].rsqrt()
+        # contiguous, as when it is read from a file: products with other strides differ in their last bits
+        return values[:kept], (vectors[:, :kept] * values[:kept].rsqrt()).contiguous()
 
     @property
     def n_landmarks(self) -> int:

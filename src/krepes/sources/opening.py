@@ -304,5 +304,6 @@ def _visible_files(folder: Path) -> list[Path]:
     found = []
     for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
-        found += [Path(parent, name) for name in names if not name.startswith((".", "_"))]
+        visible = [Path(parent, name) for name in names if not name.startswith((".", "_"))]
+        found += [path for path in visible if not path.is_fifo()]  # reading a pipe would wait for ever
     return sorted(found, key=lambda file: file.relative_to(folder).parts)

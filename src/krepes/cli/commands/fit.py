@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -180,5 +181,5 @@ def _next_command(model: KernelEmbedding, output: Path, data: Path) -> str:
     space = model.input_space_
     labelled = (space.encoder is not None and space.encoder.label) or "y" in array_names(data)
     if labelled or (data.is_dir() and space.kind == "images"):
-        return f"krepes evaluate {output} {data}"
-    return f"krepes transform {output} {data} -o features.parquet"
+        return shlex.join(["krepes", "evaluate", str(output), str(data)])
+    return shlex.join(["krepes", "transform", str(output), str(data), "-o", "features.parquet"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -108,7 +109,7 @@ def merge(
     groups = {"groups": f"{len(total.groups_):,}"} if total.groups_ else {}
     shown = {"models": f"{len(models):,}", "rows": f"{total.n_samples_seen_:,}{known}"} | groups
     show_facts(shown | {"saved": f"{output}, {readable_bytes(size)}"})
-    following = f"krepes info {output}"
+    following = shlex.join(["krepes", "info", str(output)])
     line(f"Next: {following}")
     files = {"models": [str(path) for path in models], "model": str(output), "bytes": size}
     return files | rows_held(total) | {"next": following}

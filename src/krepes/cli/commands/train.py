@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -267,9 +268,10 @@ def _check_room(
 
 
 def _next_command(machine: object, target: Target, output: Path, data: Path) -> str:
+    files = shlex.join([str(output), str(data)])
     if target.y is None:
-        return f"krepes detect {output} ROWS -o FILE"
+        return f"krepes detect {shlex.quote(str(output))} ROWS -o FILE"
     if not hasattr(machine, "n_kept"):
         more = "--std" if target.task == "regression" else "--proba"
-        return f"krepes predict {output} {data} -o predictions.csv {more}"
-    return f"krepes {'evaluate' if target.test_rows else 'explain'} {output} {data}"
+        return f"krepes predict {files} -o predictions.csv {more}"
+    return f"krepes {'evaluate' if target.test_rows else 'explain'} {files}"
