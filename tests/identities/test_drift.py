@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -87,18 +89,39 @@ def test_readings_do_not_depend_on_how_the_stream_is_cut():
     assert [(r.n_rows, r.p_value) for r in found] == [(r.n_rows, r.p_value) for r in whole]
 
 
-def test_landmarks_are_left_out_of_the_reference():
-    """Their coverage is one; with them, a window of other rows would look less covered than it is."""
-    few = KernelEmbedding(4, n_landmarks=300, dtype="float64", random_state=0).fit(X[:1000])
-    with_them, without = (
-        DriftMonitor(few, window=100).fit(X[:1000], first_row=first).reference_ for first in (None, 0)
-    )
-    others = np.setdiff1d(np.arange(1000), few.landmark_indices_)
-    expected = few.coverage(X[others])[: 10 * (len(others) // 10)].mean()
-    assert without.mean_coverage == pytest.approx(expected, rel=1e-9)
-    np.testing.assert_allclose(few.coverage(X[few.landmark_indices_]), 1, atol=1e-6)
-    assert with_them.mean_coverage == pytest.approx(few.coverage(X[:1000]).mean(), rel=1e-9)
-    assert with_them.mean_coverage > without.mean_coverage
+def test_a_reference_of_the_models_own_rows_is_recognised():
+    """M2: landmarks are covered better than new rows; every comparison was an alarm, at a nominal 5 %."""
+    own = KernelEmbedding(4, n_landmarks=300, random_state=0).fit(X[:1000])
+    settings = {"window": 200, "block_rows": 20, "average_run_length": 400}
+    with pytest.warns(UserWarning, match="300 landmarks"):
+        monitor = DriftMonitor(own, **settings).fit(X[:1000])
+    readings = [
+        reading for first in range(2000, 8000, 200) for reading in monitor.add(X[first : first + 200])
+    ]
+    assert np.mean([reading.alarm for reading in readings[::10]]) <= 0.075
+    assert "coverage" not in readings[0].scores
+    assert monitor.add(X[8000:8200] + np.array([1.0, 0, 0, 0]))[-1].alarm
+    told = DriftMonitor(own, **settings).fit(X[:1000], first_row=0).add(X[2000:2200])  # without a warning
+    assert told[0].scores == readings[0].scores
+    fresh = DriftMonitor(own, **settings).fit(X[1000:2000]).add(X[2000:2200])
+    assert "coverage" in fresh[0].scores
+
+
+def test_a_monitor_of_few_rows_is_quick():
+    """R6: the length of a run follows the window, so that alarms need no more than 2000 random choices."""
+    monitor = DriftMonitor(model, window=20).fit(X[2000:2045])
+    assert monitor.threshold == pytest.approx(1e-3)
+    start = time.process_time()
+    assert monitor.add(X[3000:3022] + 3)[-1].alarm
+    assert time.process_time() - start < 10
+    assert monitor.add(X[:1])[-1:] == []
+    with refuses(ValueError, "average_run_length=1e+06", "block_rows=2", "20,000"):
+        DriftMonitor(model, window=20, average_run_length=1e6)
+
+
+def test_blocks_of_no_rows_are_empty():
+    """R6: no rows are no block, whatever their width."""
+    assert len(BlockSums.of_rows(torch.zeros(0), torch.zeros(0, 3), 5)) == 0
 
 
 def test_any_model_with_a_space_can_watch():
