@@ -154,6 +154,14 @@ def test_the_held_out_accuracy_counts_weights():
     assert score.floor == pytest.approx(np.bincount(held.y, w).max() / w.sum())
 
 
+@pytest.mark.parametrize(("rows", "y"), [(np.ones((40, 3)), Y[:40]), (X[:40], np.ones(40))])
+def test_the_held_out_score_of_constants_is_a_number(rows, y):
+    """R5: of constant columns, and of a constant target, which has no spread to explain."""
+    score = KernelRidgeRegressor(kernel="gaussian", random_state=0).fit(rows, y).held_out_score_
+    assert np.isfinite([score.value, score.error]).all()
+    assert score.value <= 0
+
+
 def test_the_held_out_score_of_many_rows_is_by_single_rows():
     rows = np.random.default_rng(0).normal(size=(201, 2))
     machine = KernelRidgeClassifier(kernel="gaussian", random_state=0).fit(rows, rows[:, 0] > 0)

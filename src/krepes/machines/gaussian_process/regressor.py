@@ -160,6 +160,8 @@ class GaussianProcessRegressor(QuantityMachine[NormalSums, Posterior], GaussianP
 
         They widen where there are few rows. Unlike the conformal intervals of `KernelRidgeRegressor`, which do not,
         they are promised nothing by the data: a wrong kernel gives wrong intervals.
+        Hyper-parameters count as known: from about 100 rows on, 0.9 covers .90 of a smooth function; with 40, .81 to
+        .85.
         """
         check_share("confidence", confidence)
         means, variances = self._moments(X)
