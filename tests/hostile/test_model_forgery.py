@@ -164,6 +164,7 @@ def test_numbers_that_are_not_finite_are_refused(saved, tmp_path, name, value):
     "dtype", [torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.complex64, torch.uint16, torch.uint64]
 )
 def test_numbers_of_a_dtype_that_is_not_written_are_refused(saved, tmp_path, name, dtype):
+    """R1: torch's own errors came from wherever such a tensor was used first."""
     header, tensors = contents(saved)
     tensors[name] = torch.ones(tensors[name].shape).to(dtype)
     with pytest.raises(ValueError, match="does not write"):
@@ -171,7 +172,7 @@ def test_numbers_of_a_dtype_that_is_not_written_are_refused(saved, tmp_path, nam
 
 
 def test_an_entry_that_names_a_tensor_with_missing_values_is_refused(tmp_path):
-    """Only the levels of columns may hold NaN, wherever their tensor is named."""
+    """R2, R15: only the levels of columns may hold NaN, wherever their tensor is named."""
     rows = np.c_[X[:, :2], X[:, 2] > 3]
     KernelEmbedding(**SMALL, views="tabular", kernel="gaussian").fit(rows).save(tmp_path / "model")
     header, tensors = contents(tmp_path / "model")
@@ -185,6 +186,7 @@ def test_an_entry_that_names_a_tensor_with_missing_values_is_refused(tmp_path):
 
 @pytest.mark.parametrize("digits", ["9" * 5000, "-" + "9" * 30])
 def test_integers_beyond_any_count_are_refused(saved, tmp_path, digits):
+    """R1: 5,000 digits, and less than -2^63."""
     header, tensors = contents(saved)
     header["checksum"] = 0
     entry(header)["seed"] = "digits"

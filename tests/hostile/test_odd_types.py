@@ -9,6 +9,7 @@ import pytest
 
 from krepes import KernelEmbedding
 from krepes.alignment import AlignmentSelector, SketchedCKA, StreamedCKA, prune_ensemble
+from krepes.base.validation import check_finite
 from krepes.clustering import SubspaceClustering
 from krepes.evaluation import linear_probe
 from krepes.machines import KernelRidgeClassifier
@@ -136,3 +137,9 @@ def test_predictions_that_cannot_be_pruned(predictions, y, told):
     """R7: labels of several types, and no rows."""
     with refuses(ValueError, told):
         prune_ensemble(np.array(predictions, dtype=object), y=np.array(y, dtype=object))
+
+
+def test_no_rows_are_finite():
+    """R8: records without rows, or without numbers, ended in the minimum of nothing."""
+    for shape in ((0, 3), (3, 0)):
+        check_finite(np.zeros(shape), "X")

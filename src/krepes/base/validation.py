@@ -154,6 +154,8 @@ def check_dense(X: Any, name: str = "X") -> None:
 
 def check_finite(X: np.ndarray, name: str) -> None:
     """Refuse NaN and infinite values, and say where they are; and numbers that overflow when they are added."""
+    if not X.size:
+        return
     low, high = float(X.min()), float(X.max())
     if low >= -LARGEST and high <= LARGEST:
         return
