@@ -59,7 +59,9 @@ def test_a_view_depends_on_the_row_and_not_on_its_block(name, data):
     X, seed = images(dtype=dtype), data.draw(st.integers(-(2**70), 2**70))
     rows = torch.tensor(data.draw(st.lists(st.integers(0, 2**40), min_size=40, max_size=40, unique=True)))
     chosen = torch.tensor(data.draw(st.lists(st.integers(0, 39), min_size=1, max_size=60)))
-    extra = {"image": {"padding": "border", "flip": 0.5}, "series": {}}.get(name, {"replace": 0.3})
+    extra = {"image": {"padding": "border", "flip": 0.5}, "series": {}, "colour": {"grey": 0.5}}.get(
+        name, {"replace": 0.3}
+    )
     views = fitted(name, X, **extra)
     whole = views(X, rows, seed)
     part = views(X[chosen], rows[chosen], seed)

@@ -233,7 +233,7 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
         if self.loss_.views_needed == 1:
             views = [rows]
         else:
-            views = [dense(self.views_.view(rows, indices, seed, index)) for index in range(2)]
+            views = [dense(self.views_.drawn(rows, indices, seed, index)) for index in range(2)]
         Z = network(torch.cat(views)).chunk(len(views))
         target_Z = None
         if target is not None:

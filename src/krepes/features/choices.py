@@ -30,6 +30,7 @@ from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.preprocessing.preparing import Candidates
 from krepes.sources import Source
+from krepes.views.chain import as_views
 from krepes.views.image import Image
 from krepes.views.series import TimeSeries
 from krepes.views.sparse import Sparse
@@ -148,7 +149,7 @@ def with_views(chosen: LandmarkRows, views: Views, p: int, seed: int, pairs: Seq
     else:
         numbers = torch.arange(count_rows(points)) if rows is None else torch.from_numpy(rows)
         given: Any = points
-        parts = [views.view(given, numbers, seed, index) for index in range(p)]
+        parts = [views.drawn(given, numbers, seed, index) for index in range(p)]
     return LandmarkRows(concat_rows(parts), None if rows is None else np.tile(rows, p), p)
 
 
@@ -214,7 +215,7 @@ TOKENS_REPLACED = 0.15  # the share of tokens that masked language models change
 
 
 def choose_views(
-    views: str | Views | None,
+    views: Any,
     source: Source,
     views_needed: int,
     paired: bool,
@@ -259,7 +260,7 @@ def choose_views(
         if views_needed > 1:
             raise ValueError("This loss compares two views of a sample: give views= or positives=.")
         return NoViews()
-    chosen = resolve(Views, views)
+    chosen = as_views(views)
     if source.kind == "sparse" and isinstance(chosen, Tabular | Image):
         raise ValueError(
             f"{type(chosen).__name__} views change dense rows, and these are sparse: use views='sparse', which drops "

@@ -94,7 +94,9 @@ class MomentPass(Accumulator[MomentSums, Moments]):
     def _exact(self, sums: MomentSums, block: Block, weights: _Weights) -> MomentSums:
         X, space = dense(block.inputs[0]), self.space
         Psi = self.features.project(space.expected(X))
-        views = [self.views.view(X, block.rows, space.seed, index) for index in range(self.views.n_views - 1)]
+        views = [
+            self.views.drawn(X, block.rows, space.seed, index) for index in range(self.views.n_views - 1)
+        ]
         differences = [weights.rooted(self.features(view).sub_(Psi)) for view in views]
         trace = sum(self._trace(view, weights) for view in views) / len(views)
         counted = sums.counted(weights.n, trace, weights.sum(Psi))

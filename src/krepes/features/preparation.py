@@ -114,6 +114,7 @@ def prepare(data: FitData, spec: Spec, run: Run, choose_kernel: ChooseKernel | N
     found = choose(candidates, inputs)
     negative = _checked(found.kernel, candidates, rule, data.n_rows, views.n_views)
     views = views.fitted(candidates.rows, generator, groups=inputs.groups)
+    views.check_repeats(candidates.rows)
     with run.progress.stage("Landmarks"):
         reader = data.reader(inputs, run.placement)
         landmarks = _landmarks(reader, candidates, found.kernel, views, rule, spec, run, generator)

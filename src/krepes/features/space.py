@@ -195,6 +195,7 @@ class FeatureSpace:
         rows = self.inputs.tensor(sample, self.dtype, self.device)
         generator = torch.Generator().manual_seed(seed)
         fitted = chosen.fitted(rows, generator, groups=self.inputs.groups)
+        fitted.check_repeats(rows)
         exact = _views_are_exact(fitted, self.features)
         return replace(self, views=fitted, exact_views=exact, seed=seed, landmark_rows=None)
 

@@ -84,7 +84,7 @@ class Samples:
         if self.n_views == 1:
             return [block.inputs[0]]
         X: Any = block.inputs[0]  # views of a user's own may be of objects
-        return [self.views.view(X, block.rows, seed, index) for index in which]
+        return [self.views.drawn(X, block.rows, seed, index) for index in which]
 
     def random_rows(self, size: int, *key: int) -> np.ndarray:
         """Distinct row indices, sorted; all rows if there are no more."""

@@ -12,20 +12,28 @@ from __future__ import annotations
 
 import math
 import numbers
+import random
+import threading
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from krepes.base.components import Component
-from krepes.base.rows import Rows, SparseRows
+from krepes.base.reporting import warn
+from krepes.base.rows import Rows, SparseRows, count_rows, slice_rows
 from krepes.kernels.kernel import Kernel, KernelColumns
 
 # of one row: far more than change a result, and every one is computed
 Draws = torch.Generator | None
 Groups = list[list[int]] | None  # columns that belong together
 MOST_VIEWS = 1024
+_ONE_AT_A_TIME = threading.RLock()  # the global generators are shared by all threads
 
 
 class Views(Component, ABC):
@@ -53,6 +61,44 @@ class Views(Component, ABC):
     @abstractmethod
     def view(self, X: Any, rows: Tensor, seed: int, index: int) -> Rows:
         """View number `index` of the rows, shaped like X; X is not changed."""
+
+    @property
+    def of_user(self) -> bool:
+        """Whether code of the user's makes the views."""
+        return not type(self).__module__.startswith("krepes.")
+
+    def drawn(self, X: Any, rows: Tensor, seed: int, index: int) -> Rows:
+        """`view`; where it is the user's code, of a copy of the rows, and checked."""
+        if not self.of_user:
+            return self.view(X, rows, seed, index)
+        found = self.view(X.clone() if isinstance(X, Tensor) else deepcopy(X), rows.clone(), seed, index)
+        found = torch.from_numpy(found) if isinstance(found, np.ndarray) else found
+        given = getattr(X, "shape", None)
+        shape, wanted = (getattr(found, "shape", None), given) if given else (count_rows(found), len(X))
+        if shape != wanted:
+            raise ValueError(f"{type(self).__name__} gave views of shape {shape} for rows of shape {wanted}.")
+        if isinstance(found, Tensor):
+            found = found.detach().to(X)
+            if not found.isfinite().all():
+                raise ValueError(f"The views {self} returned NaN or infinite values for finite rows.")
+        return found
+
+    def check_repeats(self, X: Rows) -> None:
+        """Warn of views of the user's that are not the same whenever they are drawn."""
+        if not self.of_user or not isinstance(X, Tensor) or len(X) < 2:
+            return
+        few, rows = slice_rows(X, 0, 8), torch.arange(min(8, len(X)))
+        with kept_generators():
+            whole, again = (torch.as_tensor(self.drawn(few, rows, 0, 0)) for _ in range(2))
+            half = torch.as_tensor(self.drawn(few[1:], rows[1:], 0, 0))
+        alike = torch.equal(whole, again)
+        if not alike or not torch.allclose(whole[1:], half, rtol=1e-4, atol=1e-6):
+            when = "are read with other rows" if alike else "are drawn again"
+            warn(
+                f"The views of {type(self).__name__} differ when the same rows {when}, so results cannot be repeated. "
+                "Draw from krepes.base.random_streams, by row; or give a function of one row, "
+                "krepes.views.PerRow(function), which sets the global generators by row."
+            )
 
     def check(self) -> None:
         """Raise ValueError where a parameter makes no sense."""
@@ -96,7 +142,7 @@ class Views(Component, ABC):
         if len(rows) != len(X):
             raise ValueError(f"{len(X)} rows of data came with {len(rows)} row indices; expected one each.")
         given: Any = X
-        found = tuple(self.view(given, rows, seed, index) for index in range(self.n_views))
+        found = tuple(self.drawn(given, rows, seed, index) for index in range(self.n_views))
         for part in found:
             if isinstance(part, Tensor) and not torch.isfinite(part.sum()) and not torch.isfinite(part).all():
                 raise ValueError(f"The views {self} returned NaN or infinite values for finite rows.")
@@ -194,3 +240,16 @@ class Paired(Views):
         raise TypeError(
             "Paired views are given, not drawn: fit(X, positives=P), or choose views='tabular' or views='image'."
         )
+
+
+@contextmanager
+def kept_generators() -> Iterator[None]:
+    """The global generators of torch (CPU), numpy and Python, put back at the end."""
+    with _ONE_AT_A_TIME:
+        states = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
+        try:
+            yield
+        finally:
+            torch.set_rng_state(states[0])
+            np.random.set_state(states[1])  # noqa: NPY002
+            random.setstate(states[2])
