@@ -1,4 +1,4 @@
-"""A run of everything: jobs for cases, files, kills and threads, a table of what was counted, and the failures."""
+"""A run of everything: jobs for cases, files, kills, threads, loaders; a table of what was counted; the failures."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from fuzz.forgery import run_files
 from fuzz.jobs import Job, run_jobs
 from fuzz.killed_fits import WORKS
 from fuzz.kills import IMPORTED, run_kills
+from fuzz.misbehaving import run_misbehaving
 from fuzz.targets import TARGETS, uncovered
 from fuzz.threads import run_threads
 
@@ -38,6 +39,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument(
         "--threads", type=int, default=100, help="calls of each of 8 threads, for every model"
     )
+    parser.add_argument("--loaders", type=int, default=1200, help="loaders and views that misbehave")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument(
@@ -62,6 +64,9 @@ def planned(options: argparse.Namespace) -> list[Job]:
             )
     if options.threads:
         jobs.append(Job("threads", "threads", functools.partial(run_threads, options.threads)))
+    for start in range(0, options.loaders, CHUNK):
+        run = functools.partial(run_misbehaving, min(CHUNK, options.loaders - start), options.seed + start)
+        jobs.append(Job("loaders", f"loaders {start}", run))
     for start in range(0, options.files, FILES):
         indices = range(start, min(start + FILES, options.files))
         jobs.append(Job("files", f"files {start}", functools.partial(run_files, options.seed, indices)))
@@ -117,7 +122,7 @@ def main() -> int:
     if missing:
         say(f"No target covers {', '.join(missing)}: add one to tests/fuzz, or name it in targets.INNER.")
     jobs, start = planned(options), time.perf_counter()
-    totals = {kind: Report() for kind in ("cases", "files", "kills", "threads")}
+    totals = {kind: Report() for kind in ("cases", "files", "kills", "threads", "loaders")}
     for done, (job, report) in enumerate(run_jobs(jobs, options.processes), start=1):
         totals[job.kind].add(report)
         place = f"[{done}/{len(jobs)}] {time.perf_counter() - start:4.0f} s"

@@ -25,7 +25,7 @@ class Job:
 
     Attributes
     ----------
-    kind : "cases", "files", "kills" or "threads"
+    kind : "cases", "files", "kills", "threads" or "loaders"
     name : for messages
     run : in the child
     """

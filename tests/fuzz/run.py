@@ -1,7 +1,7 @@
-"""Fuzz krepes: odd inputs, forged files, killed fits, threads. Prints what it counted; 1 if anything failed.
+"""Fuzz krepes: odd inputs, forged files, killed fits, threads, loaders. Prints what it counted; 1 if anything failed.
 
 python tests/fuzz/run.py                              everything, about ten minutes on two cores
-python tests/fuzz/run.py --cases 500 --files 0 --kills 0 --threads 0 --only cka
+python tests/fuzz/run.py --cases 500 --files 0 --kills 0 --threads 0 --loaders 0 --only cka
 python tests/fuzz/run.py --messages                   also every error message that was counted as clear
 """
 

@@ -10,11 +10,13 @@ import pytest
 
 from fuzz.cases import Report, run_target
 from fuzz.forgery import run_files
+from fuzz.misbehaving import run_misbehaving
 from fuzz.targets import TARGETS, uncovered
 
 CASES = 5  # of every target
 FILES = 150
 KILLS = 6
+LOADERS = 60
 
 
 def check(report: Report) -> None:
@@ -35,9 +37,14 @@ def test_damaged_and_forged_files_are_refused_or_harmless(part):
     check(run_files(part, range(FILES // 2)))
 
 
+def test_loaders_and_views_that_misbehave_are_refused_or_harmless():
+    check(run_misbehaving(LOADERS, seed=0))
+
+
 def test_killed_work_leaves_no_half_file_and_goes_on_with_the_same_bytes():
     """In a process of its own, because it forks."""
     run = Path(__file__).with_name("run.py")
     given = ["--cases", "0", "--files", "0", "--kills", str(KILLS), "--threads", "0", "--processes", "1"]
+    given += ["--loaders", "0"]
     found = subprocess.run([sys.executable, run, *given], capture_output=True, text=True, timeout=300)
     assert found.returncode == 0, found.stdout[-4000:] + found.stderr[-2000:]

@@ -215,7 +215,7 @@ TOKENS_REPLACED = 0.15  # the share of tokens that masked language models change
 
 
 def choose_views(
-    views: Any,
+    views: object,
     source: Source,
     views_needed: int,
     paired: bool,

@@ -52,7 +52,7 @@ def as_rows(X: Any, like: Tensor | None = None) -> Tensor:
         try:
             array = writable(np.asarray(X))
             X = torch.as_tensor(array)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RuntimeError):
             raise TypeError(
                 "This kernel compares vectors, but got objects that are not numbers. Give a kernel on objects, such as "
                 "krepes.kernels.Spectrum() for strings, or krepes.kernels.Custom(function, pairwise=True). Time series "

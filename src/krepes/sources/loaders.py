@@ -8,6 +8,7 @@ one is an error. Memory is one batch of the loader and one of the reader.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
@@ -105,7 +106,7 @@ class Batches:
             raise TypeError(f"The function returned a {type(given).__name__}; expected an iterator.")
         fields = is_loader(self.batches) and _collates(self.batches)
         entries: type | tuple[type, ...] = (tuple, list) if fields else tuple
-        for number, batch in enumerate(given):
+        for number, batch in enumerate(_batches_of(given) if is_loader(self.batches) else given):
             reading = read_entries(batch, self.key, isinstance(batch, entries), True)
             if number == 0:
                 self.reading = reading
@@ -279,6 +280,22 @@ def _form(rows: Any) -> tuple[tuple[int, ...] | None, Any]:
     """Shape of a row and dtype; None for tables and objects."""
     shape = getattr(rows, "shape", None)
     return (None, None) if shape is None or isinstance(rows, pa.Table) else (tuple(shape[1:]), rows.dtype)
+
+
+def _batches_of(loader: Iterable[Any]) -> Iterator[Any]:
+    """What a loader yields; samples that it cannot bring together are named as such."""
+    batches = iter(loader)
+    for number in itertools.count():
+        try:
+            batch = next(batches)
+        except StopIteration:
+            return
+        except (RuntimeError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"The loader could not make batch {number} ({type(error).__name__}: {error}). The samples of a batch "
+                "must have one type and shape; give the loader a collate_fn for others."
+            ) from error
+        yield batch
 
 
 def is_loader(data: object) -> TypeGuard[torch.utils.data.DataLoader]:

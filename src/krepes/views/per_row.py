@@ -77,6 +77,10 @@ class PerRow(Views):
         return torch.stack(views) if views else X.clone()
 
     def _one(self, x: Tensor, seed: int, index: int) -> Tensor:
+        if not isinstance(x, Tensor):
+            raise TypeError(
+                f"PerRow changes rows of numbers; these are {type(x).__name__} objects. Give positives= instead."
+            )
         torch.default_generator.manual_seed(seed & (2**63 - 1))
         random.seed(seed)
         np.random.seed(seed & (2**32 - 1))  # noqa: NPY002  (transforms draw from it)
