@@ -12,6 +12,7 @@ from krepes import KernelEmbedding, load
 from krepes.base.checkpoint import Checkpoint
 from krepes.base.model_file import read
 from krepes.losses import Loss
+from krepes.losses.checking import SIZES
 from krepes.solvers import SGD
 from krepes.solvers.sgd.training import Training
 from krepes.views import Tabular
@@ -282,4 +283,5 @@ def test_a_loss_that_is_lowest_at_zero_starts_at_unit_variance():
         return (Z1 - Z2).square().mean() + 0.1 * Z1.square().mean()
 
     model(pull, max_epochs=1, batch_size=150, validation_fraction=0, learning_rate=1e-6).fit(X)
-    assert starts[-1] == pytest.approx(1.0, rel=0.2)
+    trained = starts[: -len(SIZES)]  # before the loss is looked at in other sizes
+    assert trained[-1] == pytest.approx(1.0, rel=0.2)

@@ -10,7 +10,7 @@ from krepes import KernelEmbedding, load
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import MomentLoss
 from krepes.views import Views
-from refusals import refuses
+from refusals import refuses, warns_of
 
 X = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32)
 
@@ -136,3 +136,36 @@ def test_ragged_series_get_a_hint(loss):
     series = [np.random.default_rng(i).random((5 + i % 3, 2)) for i in range(40)]
     with refuses((TypeError, ValueError), "preprocess='series'"):
         KernelEmbedding(2, n_landmarks=20, loss=loss).fit(series)
+
+
+def test_a_loss_without_a_lower_bound_is_named():
+    """U12: it ended at -3.8e305 in silence."""
+    with warns_of(UserWarning, "lower bound", "unbounded"):
+        fit(loss=unbounded)
+
+
+def unbounded(Z1, Z2):
+    return -((Z1 * Z2).sum(1).mean() ** 3)
+
+
+def test_a_loss_that_collapses_is_named():
+    """U12: all rows in one point minimise the distance of two views."""
+    with warns_of(UserWarning, "collapsed"):
+        fit(loss=lambda Z1, Z2: (Z1 - Z2).square().sum(1).mean())
+
+
+class Runaway(MomentLoss):
+    def of_statistics(self, statistics):
+        return {"alike": -statistics.alignment}
+
+
+def test_a_moment_loss_without_a_lower_bound_is_named():
+    """U12."""
+    with warns_of(UserWarning, "lower bound", "Runaway"):
+        fit(loss=Runaway())
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_loss_with_a_minimum_gets_no_warning():
+    """U12: a distance and a variance."""
+    fit(loss=lambda Z1, Z2: (Z1 - Z2).square().mean() + (1 - Z1.std(0)).square().mean())

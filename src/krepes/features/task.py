@@ -45,7 +45,8 @@ from krepes.engines.engine import BLOCKS_PER_BATCH, block_rows
 from krepes.features.fit_data import RowReader
 from krepes.features.space import FeatureSpace
 from krepes.landmarks.nystrom import NystromMap
-from krepes.losses import CallableLoss, Loss
+from krepes.losses import CallableLoss, Loss, MomentLoss
+from krepes.losses.checking import warn_of_size
 from krepes.moments import Moments
 from krepes.solvers.samples import Samples
 from krepes.solvers.solver import LEAST_SHARED, Callback, Solution, Solver, best_epoch, shared_by_views
@@ -97,7 +98,19 @@ class Task:
         """Minimise the loss over the moments."""
         if self.loss.views_needed > 1 and moments.paired:
             _check_shared(moments)
-        return self._mapped(space, self.solution(space, moments, callback), moments)
+        solution = self.solution(space, moments, callback)
+        if isinstance(self.loss, MomentLoss) and _code(self.loss) is not None:
+            self._check_size(self.loss, solution, moments)
+        return self._mapped(space, solution, moments)
+
+    def _check_size(self, loss: MomentLoss, solution: Solution, moments: Moments) -> None:
+        W, lam = solution.W, self.regularization * moments.variance
+
+        def total(c: float) -> float:
+            terms = loss.of_moments(moments, c * W, c * solution.gamma)
+            return float(sum(terms.values()) + lam * (c * W).square().sum())
+
+        warn_of_size(loss, total)
 
     def solution(self, space: FeatureSpace, moments: Moments, callback: Callback | None = None) -> Solution:
         """The minimum over the moments, at the scale of the loss."""

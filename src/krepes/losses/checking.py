@@ -5,10 +5,14 @@ A loss has to return named scalar tensors, and they have to change when the embe
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
+
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from krepes.base.reporting import warn
 from krepes.base.validation import check_count
 from krepes.losses.batch import Batch
 from krepes.losses.loss import Loss
@@ -20,6 +24,8 @@ FIELDS = ("X", "phi_norm_sq", "gram")  # of a batch, that a loss may need
 AGREEMENT = 1e-3  # relative, between a loss and its residuals or logits
 SCALES = (1.0, 0.1, 10.0)  # of the embeddings: a hinge may be flat at one of them
 N_FEATURES = 5
+ENDLESS = 1e100  # value that no loss has at a minimum
+SIZES = (0, 0.01, 0.1, 1, 10, 100, 1000)  # of a representation, times what was found
 
 
 def check_loss(
@@ -190,3 +196,22 @@ def _moves(total: Tensor, Z: tuple[Tensor, ...]) -> bool:
 
 def _described(value: object) -> str:
     return f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+
+
+def warn_of_size(loss: Loss, total: Callable[[float], float]) -> None:
+    """Warn of a loss, `total(c)` at c times what was found, that falls without end or is least at one point."""
+    if loss.scale_invariant:
+        return
+    with torch.no_grad():
+        sizes = [total(c) for c in SIZES]
+    here, falls = sizes[3], [later < earlier for earlier, later in pairwise(sizes)]
+    if not -ENDLESS < here < ENDLESS or (all(falls[3:]) and sizes[-1] < min(0.0, here - abs(here))):
+        warn(
+            f"The loss {loss} is {here:.3g}, and {sizes[-1]:.3g} for a representation {SIZES[-1]:,} times as large: it "
+            "has no lower bound, and the result is where the solver stopped. Bound the loss, or raise regularization."
+        )
+    elif not any(falls[:3]):
+        warn(
+            f"The loss {loss} is {here:.3g}, and {sizes[0]:.3g} where all rows are one point: its minimum is a "
+            "representation that has collapsed. Add a term that keeps rows apart, such as the variance of VICReg."
+        )

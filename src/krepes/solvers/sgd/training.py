@@ -17,8 +17,9 @@ from torch import Tensor
 
 from krepes.base.random_streams import stream_key
 from krepes.base.reporting import warn
-from krepes.losses import Loss
-from krepes.losses.batch import SampleStatistics
+from krepes.losses import CallableLoss, Loss
+from krepes.losses.batch import Batch, SampleStatistics
+from krepes.losses.checking import warn_of_size
 from krepes.solvers.samples import Samples
 from krepes.solvers.sgd.coordinates import Coordinates
 from krepes.solvers.sgd.feature_windows import FeatureBatch, FeatureWindows
@@ -261,6 +262,15 @@ class Training:
             warn(
                 f"The representation has collapsed: {self.loss} maps all samples to one point. Lower the learning "
                 "rate, try another initialization or another loss; and see that the rows differ.",
+            )
+        elif isinstance(self.loss, CallableLoss) and not self.loss.offers("parameters"):
+            Zs = [features @ W + gamma.to(W) for features in sample.features]
+            penalty = self.objective.lam * self.coordinates.to_W(W).square().sum().item()
+            warn_of_size(
+                self.loss,
+                lambda c: (
+                    float(sum(self.loss.terms(Batch(tuple(c * Z for Z in Zs))).values())) + c**2 * penalty
+                ),
             )
         own = {name: value for name, value in theta.items() if name not in (P, GAMMA)}
         return Solution(
