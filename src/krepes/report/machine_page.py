@@ -85,10 +85,10 @@ def write_machine_page(
     machine.check_input(X)
     target = check_writable(path, overwrite)
     source = X if isinstance(X, Source) else open_source(X)
-    ridge = isinstance(machine, RidgeMachine)
+    flattered = isinstance(machine, RidgeMachine) and machine.held_out_score_.by != "nested folds"
     held = "real rows of the data: everyone who opens it can see them" if samples else "no row of the data"
     sections = [
-        PageSection("Facts", rows=list(machine_facts(machine).items()), note=TOO_GOOD if ridge else ""),
+        PageSection("Facts", rows=list(machine_facts(machine).items()), note=TOO_GOOD if flattered else ""),
         _rows(machine_rows(machine, source, samples)),
         *(_learned(machine, source, samples) if isinstance(machine, RidgeMachine) else []),
         PageSection(note=f"This file holds {held}."),

@@ -116,7 +116,8 @@ Rows without a label are not used.
     machine.save(output, sums=not no_sums, overwrite=overwrite)
     seconds = time.perf_counter() - start
     following = _next_command(machine, target, output, rows.data)
-    note = CHOSEN_WITH if isinstance(machine, RidgeMachine) else ""
+    flattered = isinstance(machine, RidgeMachine) and machine.held_out_score_.by != "nested folds"
+    note = CHOSEN_WITH if flattered else ""
     found = show_saved(machine, source, output, seconds, following, note)
     return found | {"task": target.task, "task_because": target.why}
 
