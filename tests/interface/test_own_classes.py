@@ -88,7 +88,7 @@ def test_a_model_with_a_moment_loss_of_a_user_is_refitted(tmp_path):
         found.refit(regularization=0.1)
 
 
-@pytest.mark.parametrize("given", [np.array, list, lambda i: torch.tensor(i).float(), np.float64], ids=str)
+@pytest.mark.parametrize("given", [np.array, list, lambda i: torch.tensor(i).float(), np.float64])
 def test_landmark_rules_may_return_any_indices(given):
     """U13: numpy arrays and floats failed with an error of torch's."""
     assert np.array_equal(fit(landmarks=First(given)).landmarks_, fit(landmarks=First()).landmarks_)
