@@ -182,6 +182,6 @@ def test_a_csv_file_whose_lines_are_longer_than_a_block(tmp_path, monkeypatch):
 
 def test_candidates_of_wide_tables_are_as_many_as_memory_allows():
     wide = open_source({f"x{j}": [1.0, 2.0] for j in range(2000)})
-    assert fit_warnings.allowed_candidates(wide, 50_000, 100) == fit_warnings.CANDIDATE_NUMBERS // 8000
+    assert fit_warnings.allowed_candidates(wide, 50_000, 100) == fit_warnings.CANDIDATE_NUMBERS // 16_000
     text = open_source({f"x{j}": ["a", "b"] for j in range(2000)})
     assert fit_warnings.allowed_candidates(text, 50_000, 100) == fit_warnings.CANDIDATE_NUMBERS // 240_000
