@@ -43,9 +43,8 @@ def main() -> None:
         figures["krepes transform of one row: ms"] = round(1e3 * median_time(lambda: model.transform(row)), 3)
         with safe_open(path, framework="np") as file:
             state = json.loads(file.metadata()["krepes"])["state"]["~dict"]
-            A, gamma, landmarks = (
-                file.get_tensor(next(iter(state[k].values()))) for k in ("A", "gamma", "landmarks")
-            )
+            names = (".solution.A", ".solution.gamma", ".landmarks")
+            A, gamma, landmarks = (file.get_tensor(name) for name in names)
         length = state["kernel"]["state"]["~dict"]["lengthscale"]
 
         def plain(X: np.ndarray) -> np.ndarray:
