@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn import get_config
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
 from torch import Tensor
@@ -50,7 +50,7 @@ from krepes.landmarks import LandmarkSelector
 from krepes.landmarks.nystrom import NystromMap
 from krepes.preprocessing import TableEncoder
 from krepes.preprocessing.input_space import InputSpace
-from krepes.preprocessing.preparing import Preprocess, RecordsInput
+from krepes.preprocessing.preparing import RECORD, Preprocess, check_same_input, input_record
 from krepes.results import kept_columns
 from krepes.sources import TableSource, open_objects, open_source
 from krepes.tally import Fit, RowRanges, Tally, total
@@ -86,7 +86,7 @@ class StoredModel:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
+class OnePassEstimator(BaseEstimator, ABC, Generic[T, R]):
     """The base of every model that one pass over the data gives.
 
     Parameters
@@ -267,7 +267,7 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
     def _reopened(self, X: Any, groups: ArrayLike | None = None, **given: Any) -> FitData:
         """More rows of a fitted model."""
         fit = self._fit()
-        self._check_same_input(X, fit.space.inputs)
+        check_same_input(self, X, fit.space.inputs)
         return with_groups(fit.space.open(X, **given), X, groups, fit.space, fit)
 
     def _prepared(self, data: FitData) -> FeatureSpace:
@@ -317,7 +317,7 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
     def empty_copy(self) -> Self:
         """The same preprocessing, kernel, landmarks and views, with no rows seen: for another worker."""
         fit = self._fit()
-        return clone(self)._own(fit.empty())._copy_record(self)
+        return clone(self)._own(fit.empty())._remember(self._record())
 
     def merge(self, other: Self) -> Self:
         """Add the rows that another model has seen; both must share everything that the sums depend on.
@@ -472,7 +472,7 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
 
     def check_input(self, X: Any) -> None:
         """Refuse a model that is not fitted, and frames with other columns than it was fitted on."""
-        self._check_same_input(X, self.space_.inputs)
+        check_same_input(self, X, self.space_.inputs)
 
     def coverage(self, X: Any) -> np.ndarray:
         """|phi(x)|^2 / k(x, x) in [0, 1]: the share of a row, in the kernel's space, that the landmarks represent.
@@ -556,7 +556,9 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
         fit, kind = self._fit(), self.solution_type
         seen = fit.tally.total is not None or self._solution is not None
         keeps = (total or kind is None) and (fit.tally.total is not None or not seen)
-        state = {"parameters": self._stored_parameters(), **self._record_state()}
+        n_columns, names = vars(self).get("n_features_in_"), vars(self).get("feature_names_in_")
+        state = {"parameters": self._stored_parameters(), "n_features_in": n_columns}
+        state |= {"feature_names_in": None if names is None else [str(name) for name in names]}
         state |= fit.state(self.total_name, keeps)
         return state | {"solution": encode(self._solved())} if seen and kind is not None else state
 
@@ -574,7 +576,10 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
         if isinstance(written, External) or (isinstance(written, Kernel) and any(missing_functions(written))):
             parameters["kernel"] = space.kernel
         model = cls(**parameters)._own(Fit(space, Tally.from_state(state), stored.group_column))
-        model._restore_record(state)
+        record: dict[str, Any] = {"n_features_in_": stored.n_features_in}
+        if stored.feature_names_in is not None:
+            record["feature_names_in_"] = np.asarray(stored.feature_names_in, dtype=object)
+        model._remember({name: value for name, value in record.items() if value is not None})
         model._restore(state)
         return model._own(model._fit().with_sums(state, cls.total_name, model._accumulator), model._solution)
 
@@ -598,6 +603,21 @@ class OnePassEstimator(RecordsInput, ABC, Generic[T, R]):
         if not isinstance(params["random_state"], int | None):
             params["random_state"] = None
         return params
+
+    # What scikit-learn's estimators remember of their input
+
+    def _record_input(self, X: Any, inputs: InputSpace) -> None:
+        self._remember(input_record(X, inputs))
+
+    def _record(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name in RECORD}
+
+    def _remember(self, record: Mapping[str, Any]) -> Self:
+        for name in self._record():
+            delattr(self, name)
+        for name, value in record.items():
+            setattr(self, name, value)
+        return self
 
     # Showing
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
@@ -34,7 +34,7 @@ from krepes.losses.batch import Batch
 from krepes.losses.checking import own_parameters
 from krepes.networks import Network, as_network
 from krepes.preprocessing import Normalize, TableEncoder
-from krepes.preprocessing.preparing import RecordsInput, is_series, prepare_inputs
+from krepes.preprocessing.preparing import check_same_input, input_record, is_series, prepare_inputs
 from krepes.solvers.sgd.steps import Schedule
 from krepes.sources import Source, open_source
 from krepes.views import Views
@@ -47,7 +47,7 @@ ORDER, FRESH = range(2)  # purposes of random streams
 
 
 @dataclass(eq=False, repr=False)
-class NeuralEmbedding(TransformerMixin, RecordsInput):
+class NeuralEmbedding(TransformerMixin, BaseEstimator):
     """Self-supervised training of a network, all parameters, as a scikit-learn transformer.
 
     Parameters
@@ -125,7 +125,9 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
         space, candidates = prepare_inputs(
             source, self.preprocess, CANDIDATES, self.seed_, self.placement_, Local(), progress
         )
-        self._record_input(X, space)
+        vars(self).pop("feature_names_in_", None)
+        for name, value in input_record(X, space).items():
+            setattr(self, name, value)
         self.input_space_ = space
         self.views_ = views.fitted(candidates.rows, generator, groups=space.groups)
         network = self._network(dense(candidates.rows)[:2], generator)
@@ -138,7 +140,7 @@ class NeuralEmbedding(TransformerMixin, RecordsInput):
     def transform(self, X: Any) -> np.ndarray:
         """Embeddings (n, h), or features, of rows."""
         check_is_fitted(self)
-        self._check_same_input(X, self.input_space_)
+        check_same_input(self, X, self.input_space_)
         network = self.network_ if self.output == "embedding" else self.network_[0]
         with torch.no_grad():
             parts = [

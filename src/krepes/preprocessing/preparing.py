@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +18,6 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from krepes.base.blocks import Placement
-from krepes.base.codec import State
 from krepes.base.column_scale import column_scale
 from krepes.base.reporting import Progress, named_few, warn
 from krepes.base.rows import Rows, dense
@@ -191,51 +190,27 @@ def choose_encoder(preprocess: Preprocess, source: Source) -> TableEncoder | Nor
     )
 
 
-class RecordsInput(BaseEstimator):
-    """Sets `n_features_in_` and, for frames, `feature_names_in_`, and checks later data against them."""
+def input_record(X: Any, inputs: InputSpace) -> dict[str, Any]:
+    """`n_features_in_` and, of a frame, `feature_names_in_`: what scikit-learn's estimators remember of their input."""
+    if is_pandas(X):
+        found = BaseEstimator()
+        validate_data(found, used_columns(X, inputs), reset=True, skip_check_array=True)
+        return vars(found)
+    return {} if inputs.n_features is None else {"n_features_in_": inputs.n_features}
 
-    def _record_input(self, X: Any, inputs: InputSpace) -> None:
-        for name in RECORD:
-            if name in vars(self):
-                delattr(self, name)
-        if is_pandas(X):
-            validate_data(self, used_columns(X, inputs), reset=True, skip_check_array=True)
-        elif inputs.n_features is not None:
-            self.n_features_in_ = inputs.n_features
 
-    def _copy_record(self, other: RecordsInput) -> Self:
-        """Remember the input that another estimator remembers."""
-        for name in RECORD:
-            if name in vars(other):
-                setattr(self, name, vars(other)[name])
-        return self
+def check_same_input(estimator: BaseEstimator, X: Any, inputs: InputSpace) -> None:
+    """Frames must have the columns, in the order, of the frame that was fitted, as in scikit-learn.
 
-    def _record_state(self) -> State:
-        """What a model file keeps."""
-        names = vars(self).get("feature_names_in_")
-        return {
-            "n_features_in": vars(self).get("n_features_in_"),
-            "feature_names_in": None if names is None else [str(name) for name in names],
-        }
-
-    def _restore_record(self, state: State) -> None:
-        if state["n_features_in"] is not None:
-            self.n_features_in_ = state["n_features_in"]
-        if state["feature_names_in"] is not None:
-            self.feature_names_in_ = np.asarray(state["feature_names_in"], dtype=object)
-
-    def _check_same_input(self, X: Any, inputs: InputSpace) -> None:
-        """Frames must have the columns, in the order, of the frame that was fitted, as in scikit-learn.
-
-        A model that was fitted on a file finds its columns by name, in any order.
-        """
-        if not hasattr(self, "feature_names_in_"):
-            return
-        if is_pandas(X):
-            check_unique(list(map(str, X.columns)), "X")
-            validate_data(self, used_columns(X, inputs), reset=False, skip_check_array=True)
-        elif hasattr(X, "__array__") and getattr(X, "ndim", 0) == 2:
-            validate_data(self, X, reset=False, skip_check_array=True)
+    A model that was fitted on a file finds its columns by name, in any order.
+    """
+    if not hasattr(estimator, "feature_names_in_"):
+        return
+    if is_pandas(X):
+        check_unique(list(map(str, X.columns)), "X")
+        validate_data(estimator, used_columns(X, inputs), reset=False, skip_check_array=True)
+    elif hasattr(X, "__array__") and getattr(X, "ndim", 0) == 2:
+        validate_data(estimator, X, reset=False, skip_check_array=True)
 
 
 def used_columns(X: Any, inputs: InputSpace) -> Any:
