@@ -264,8 +264,8 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     def held_out_score_(self) -> HeldOutScore:
         """Accuracy or R^2 on rows that were left out; print it.
 
-        Up to 200 rows, kernel, metric and penalty are chosen anew without each of ten stratified folds, when this is
-        first read: a few dozen rows cannot judge what was chosen by them.
+        With up to 200 rows, each of ten stratified folds is predicted with a kernel, metric and penalty chosen from the
+        other rows, when this is first read: a few dozen rows cannot judge what they have chosen.
         """
         self._nest()
         return self._solved().score(self.targets_)

@@ -120,7 +120,7 @@ class HeldOutScore:
         What a constant would have: the share of the largest class, or 0.
     n_rows : int
     by : "nested folds", "leave one out" or "folds"
-        Up to 200 rows, kernel, metric and penalty are chosen anew without each fold.
+        With up to 200 rows, each fold is predicted with a kernel, metric and penalty chosen from the other rows.
     error : float
         The standard error of the value.
     """
