@@ -75,6 +75,15 @@ ROW_METHODS = (
 )
 
 
+def check_no_gradients(X: Any) -> None:
+    """Refuse a tensor whose gradients would be lost."""
+    if isinstance(X, Tensor) and X.requires_grad and torch.is_grad_enabled():
+        raise TypeError(
+            "X requires gradients, and results of models have none: give X.detach(). Kernels have them: "
+            "model.kernel_(X, landmarks)."
+        )
+
+
 @dataclass(frozen=True)
 class StoredModel:
     """What a model file says besides its feature space and its sums."""
@@ -463,11 +472,7 @@ class OnePassEstimator(BaseEstimator, ABC, Generic[T, R]):
         self, function: Callable[[Rows], Tensor], X: Any, batch_rows: int | None = None
     ) -> Iterator[Tensor]:
         """A function of rows in the model's input space, block by block: memory stays bounded whatever n is."""
-        if isinstance(X, Tensor) and X.requires_grad and torch.is_grad_enabled():
-            raise TypeError(
-                "X requires gradients, and results of models have none: give X.detach(). Kernels have them: "
-                "model.kernel_(X, landmarks)."
-            )
+        check_no_gradients(X)
         return self.space_.map(function, X, as_engine(self.engine), display(self.verbose), batch_rows)
 
     def check_input(self, X: Any) -> None:

@@ -14,6 +14,9 @@ prediction, with the k-th smallest score itself as the bound. Where k > n no bou
 If rows are exchangeable, split conformal prediction covers at least `confidence` of new rows. With the machine's own
 rows at least 2 confidence - 1 - O(n^(-1/2)) is certain, and about `confidence` is usual.
 
+A machine in cells has the errors of single rows left out, and a row that is left out changes its own cells alone: the
+interval is f(x) plus and minus the k-th smallest of them [barber, jackknife+, whose other fits are all f].
+
 Cost: scores are sorted once; then O(log n) per fold, class and row, and 60 times that for the bound of an interval, in
 blocks of rows.
 """
@@ -117,7 +120,7 @@ class HeldRows:
         """Rows kept with the machine, and its fits without their folds; or rows that are given, and the whole fit."""
         found = machine._solved()
         if calibration is None:
-            if len(found.folds) < 2:
+            if len(found.folds) < 2 and found.cells is None:
                 raise ValueError(
                     "All rows of this model are in one fold, so that no fit was made without them: give more rows, or "
                     "calibration=(X, y)."
@@ -181,9 +184,15 @@ def sets(
 
 
 def _predictions(machine: RidgeMachine, X: Any, A: Tensor, b: Tensor) -> Iterator[np.ndarray]:
-    """f(x) of several fits, (rows, fits, c) for blocks of rows, in the units of the encoded targets."""
+    """f(x) of several fits, (rows, fits, c) for blocks of rows, in the units of the encoded targets.
+
+    Of a machine in cells there is one: without a row of another cell it predicts the same.
+    """
     machine.check_input(X)
     space = machine.space_
+    if machine._solved().cells is not None:
+        yield from (scores[:, None] for scores in machine._score_blocks(X))
+        return
     k, m, c = A.shape
     beside = A.to(space.dtype).permute(1, 0, 2).reshape(m, k * c)
 

@@ -246,6 +246,11 @@ class KernelRidgeClassifier(ClassMachine[RidgeTotal, RidgeSolution], RidgeMachin
 
         return Fits(errors, *on_device(fit), {key: on_device(found) for key, found in without.items()})
 
+    def _against_cells(self) -> str | None:
+        if self.loss != "squared":
+            return f"loss={self.loss!r} is for landmarks"
+        return "transductive=True is for landmarks" if self.transductive else super()._against_cells()
+
     # Using
 
     @property

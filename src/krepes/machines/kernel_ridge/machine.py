@@ -10,23 +10,31 @@ Where there are no more rows than landmarks, every row is a landmark and f is th
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, T
-from krepes.base.codec import State
-from krepes.base.rows import REDUCE, SparseRows
+from krepes.base.codec import State, decode_entry, encode
+from krepes.base.reporting import display
+from krepes.base.rows import REDUCE, Rows, SparseRows
 from krepes.base.validation import check_choice, check_count, check_number
-from krepes.features import FeatureSpace, FitData, opener_of
+from krepes.engines import Local
+from krepes.features import FeatureSpace, FitData, Spec, opener_of
 from krepes.features.space import LEAST_FOLDS
 from krepes.kernels import Reweighted
 from krepes.kernels.automatic import is_precomputed
 from krepes.kernels.vectors import as_rows
+from krepes.machines.cells.cell_model import CellModel, CellSolver, LocalPlan
+from krepes.machines.cells.choosing import ENOUGH, Cells, LocalChoice, as_cells, without_landmarks
+from krepes.machines.kept_rows import placed_blocks
 from krepes.machines.kernel_ridge.bandwidth import Bandwidth, diagnosed
 from krepes.machines.kernel_ridge.column_importance import ColumnImportances, importances
 from krepes.machines.kernel_ridge.conjugate_solver import (
@@ -46,14 +54,19 @@ from krepes.machines.kernel_ridge.solution import (
     RidgeTotal,
     folds_of,
     kept_features,
+    unseen_errors,
 )
 from krepes.machines.kernel_search import KernelSearch
 from krepes.machines.labelled_machine import LabelledMachine
+from krepes.one_pass import check_no_gradients
 from krepes.regression.ridge_algebra import PenaltyErrors
+from krepes.sources import Source
 from krepes.tally import Fit
 from krepes.tally.fit import check_checkpoint, unsummed
 
 MOST_FOLDS = 1000
+FEW_LANDMARKS = 100  # in a space that cells replace
+QUERY_ROWS = 2**15  # predicted at once in cells, so that every cell has many
 
 NO_SUMS = (
     "Conjugate gradients read the rows many times and keep no sums, which partial_fit, merge and forget add to: give "
@@ -90,6 +103,11 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     n_kept : int, default=20000
         How many rows, at most, are kept with the model for what needs single predictions: leave-one-out errors,
         calibration, conformal intervals. They are saved with it.
+    local : "auto", True, False or Cells, default="auto"
+        Whether rows are compared with their own neighbourhood instead of landmarks for the whole table: rows are
+        divided into cells of up to 2000, and each is solved exactly. True is cells, False is landmarks. "auto" compares
+        landmarks, cells, and cells on what landmarks leave over, by the errors of rows left out, for dense rows
+        enough for several cells. `krepes.machines.Cells` has the settings. Such a model holds all its rows.
 
     Attributes
     ----------
@@ -102,6 +120,9 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         Accuracy or R^2 on rows that were left out; print it.
     n_iter_ : int or None
         Iterations of conjugate gradients.
+    local_ : LocalPlan or None
+        Whether it is built on landmarks, cells or both, and the errors of what was compared; print it. None where
+        nothing but landmarks came into question.
     """
 
     solution_type = RidgeSolution
@@ -111,6 +132,10 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     solver: str = "auto"
     n_folds: int = 5
     n_kept: int = 20_000
+    local: str | bool | Cells = "auto"
+
+    _plan: LocalPlan | None = field(default=None, init=False)
+    _cells_before: CellModel | None = field(default=None, init=False)  # solved earlier, for cells that stay
 
     # What a subclass writes
 
@@ -124,6 +149,12 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     @property
     def _by_class(self) -> bool:
         return False
+
+    def _against_cells(self) -> str | None:
+        """Why the parameters do not go with cells, if they do not."""
+        if self.solver == "conjugate_gradients":
+            return "solver='conjugate_gradients' is for landmarks"
+        return None
 
     # Fitting
 
@@ -161,6 +192,138 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
             if X_unlabelled is not None:
                 self._take_unlabelled(X_unlabelled)
         return self
+
+    # Cells
+
+    def prepare(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> FeatureSpace:
+        """Preprocessing, kernel, metric and landmarks from X and y, before the long pass: for `fit(space=...)`."""
+        with_landmarks = clone(self).set_params(local=False)
+        return super(RidgeMachine, with_landmarks).prepare(X, y, sample_weight=sample_weight)
+
+    def _spec(self, data: FitData) -> Spec:
+        spec, asked = super()._spec(data), as_cells(self.local)
+        if asked is None or asked[1] or asked[0].landmarks or spec.n_landmarks is None:
+            return spec
+        return replace(spec, n_landmarks=min(spec.n_landmarks, FEW_LANDMARKS))  # they are not used
+
+    def _prepared(self, data: FitData, unlabelled: Source | None = None) -> FeatureSpace:
+        space = super()._prepared(data, unlabelled)
+        self._plan, self._cells_before = self._planned(data, space), None
+        if self._plan is None or self._plan.uses_landmarks:
+            return space
+        return without_landmarks(space, self._plan)
+
+    @property
+    def _cell_plan(self) -> LocalPlan | None:
+        """The plan, if the machine is in cells."""
+        return self._plan if self._plan is not None and self._plan.in_cells else None
+
+    def _planned(self, data: FitData, space: FeatureSpace) -> LocalPlan | None:
+        """How the machine is built in cells, if it is."""
+        asked = as_cells(self.local)
+        if asked is None:
+            return None
+        options, compares = asked
+        counting = data.counting_rows
+        n = data.n_rows if counting is None else len(counting)
+        reason = self._against_cells()
+        if not isinstance(space.landmarks, Tensor) or space.landmarks.ndim != 2:
+            reason = "cells are for rows of numbers and categories, not for images, objects or sparse rows"
+        if compares and (reason is not None or n < ENOUGH * options.size):
+            return None
+        if reason is not None:
+            raise ValueError(f"local={self.local!r}: {reason}. Give local=False.")
+        assert data.y is not None
+        weighed = replace(data, weight=self._balanced(data.y, data.weight))
+        return LocalChoice(
+            options,
+            compares,
+            space,
+            weighed.reader(space.inputs, space.placement, data.first_row),
+            self.targets_,
+            self._run_in(space),
+            self._search,
+            self.penalty,
+            self.fit_intercept,
+            self.n_folds,
+        ).choose()
+
+    def _in_cells(self, value: RidgeTotal, weight: Tensor, base: RidgeSolution) -> RidgeSolution:
+        """The solution with cells, and the errors of kept rows left out of theirs; weights are of the kept rows."""
+        plan, rows, kept, space, c = (
+            self._cell_plan,
+            value.rows,
+            value.kept,
+            self.space_,
+            self.targets_.n_outputs,
+        )
+        assert plan is not None
+        assert rows is not None
+        class_weight = self._class_weight(value)
+        each = rows.weight if class_weight is None else rows.weight * torch.from_numpy(class_weight[rows.y])
+        if plan.uses_landmarks:
+            residuals = unseen_errors(space, self.targets_, rows, base, self.n_folds)
+        else:
+            Y, A = self.targets_.matrix(rows.y), torch.zeros(len(space.landmarks), c, dtype=torch.float64)
+            b = each @ Y / each.sum() if self.fit_intercept else Y.new_zeros(c)
+            base = replace(base, A=A, b=b)
+
+            def residuals(places: Tensor) -> Tensor:
+                return Y[places] - b
+
+        solver = CellSolver(plan, rows, each, residuals, torch.isin(rows.rows, kept.rows), self.fit_intercept)
+        run, before = self._run_in(space), None if plan.uses_landmarks else self._cells_before
+        cells, errors = solver.solve(c, run.engine, run.progress, before)
+        order = kept.rows.argsort()
+        left = torch.empty_like(errors)
+        left[order] = errors
+        found = self.targets_.matrix(kept.y) - left
+        mean = float((weight @ left.square().sum(1)) / weight.sum())
+        held = HeldOutPredictions(kept.rows, torch.zeros_like(kept.rows), kept.y, weight, found, found)
+        compared = PenaltyErrors(np.array([plan.penalty]), np.array([mean]), "leave one out")
+        return RidgeSolution(
+            base.A, base.b, plan.penalty, compared, [0], base.A[None], base.b[None], held, cells=cells
+        )
+
+    @property
+    def local_(self) -> LocalPlan | None:
+        """How the machine is built, and what was compared; None where nothing but landmarks came into question."""
+        self._fit()
+        return self._plan
+
+    def _cells(self) -> tuple[CellModel, LocalPlan, Tensor]:
+        """Solved cells, their plan, and all rows, of a machine in cells."""
+        found, total = self._solved().cells, self.total_
+        assert found is not None
+        assert self._plan is not None
+        assert total is not None
+        assert total.rows is not None
+        found.check_rows(len(total.rows))
+        return found, self._plan, total.rows.inputs
+
+    def _score_blocks(self, X: Any, batch_rows: int | None = None) -> Iterator[np.ndarray]:
+        solution = self._solved()
+        if solution.cells is None:
+            yield from super()._score_blocks(X, batch_rows)
+            return
+        cells, plan, inputs = self._cells()
+        space, A, b = self.space_, solution.A, solution.b
+
+        def score(rows: Rows) -> Tensor:
+            assert isinstance(rows, Tensor)
+            X = as_rows(rows).cpu()
+            found = cells.scores(plan.kernel, inputs, X).double() + b.cpu()
+            if plan.uses_landmarks:
+                parts = placed_blocks(rows, space.device)
+                found += torch.cat(
+                    [(space.features.kernel_block(part).double() @ A).cpu() for _, part in parts]
+                )
+            return found
+
+        check_no_gradients(X)
+        engine = Local(QUERY_ROWS)
+        for Z in space.map(score, X, engine, display(self.verbose), batch_rows or QUERY_ROWS):
+            yield Z.numpy()
 
     # Many landmarks
 
@@ -221,7 +384,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     def _accumulator(self, space: FeatureSpace) -> RidgePass:
         if self._iterates(len(space.landmarks)):
             raise ValueError(NO_SUMS)
-        return RidgePass(space, self.targets_, self.n_folds, self.n_kept, self._by_class)
+        return RidgePass(space, self.targets_, self.n_folds, self.n_kept, self._by_class, self._cell_plan)
 
     def _solve(self, value: RidgeTotal) -> RidgeSolution:
         space, kept = self.space_, value.kept
@@ -234,7 +397,8 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
             folds, Y = value.by_fold(class_weight), self.targets_.matrix(kept.y)
             settings = self.penalty, space.dtype, self.fit_intercept
             fits = Fits.by_ridge(folds, Phi, Y, weight, kept.complete, *settings)
-        return fits.solution(space, kept, Phi, weight, of_row)
+        solution = fits.solution(space, kept, Phi, weight, of_row)
+        return solution if self._cell_plan is None else self._in_cells(value, weight, solution)
 
     def _fits_of_rows(self, Phi: Tensor, y: np.ndarray, weight: Tensor, folds: np.ndarray) -> Fits | None:
         """Fits to the kept rows, for losses that sums do not give; None for the squared loss."""
@@ -274,7 +438,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         """Predict few rows by machines that knew nothing of them, if all rows are at hand."""
         found, kept = self._solved(), None if self.total_ is None else self.total_.kept
         held = found.held_out
-        if kept is None or held.nested is not None or not kept.complete:
+        if kept is None or held.nested is not None or not kept.complete or self._cell_plan is not None:
             return
         if LEAST_NESTED <= len(held.y) <= MOST_NESTED and not is_precomputed(self.kernel):
             nested = nested_predictions(self, kept, held.weight)
@@ -348,12 +512,34 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
 
     # Files and copies
 
+    def empty_copy(self) -> Self:
+        copy = super().empty_copy()
+        copy._plan = self._plan
+        return copy
+
+    @contextmanager
+    def _unchanged_by_failure(self) -> Iterator[None]:
+        before = self._plan, self._cells_before
+        try:
+            with super()._unchanged_by_failure():
+                yield
+        except BaseException:
+            self._plan, self._cells_before = before
+            raise
+
+    def _own(self, fit: Fit[RidgeTotal], solution: RidgeSolution | None = None) -> Self:
+        if self._solution is not None and self._solution.cells is not None:
+            self._cells_before = self._solution.cells
+        return super()._own(fit, solution)
+
     def _state(self, total: bool = True) -> State:
         if not total:  # without rows, nothing can be predicted later
             self._nest()
-        return super()._state(total)
+        in_cells = self._cell_plan is not None  # it is its rows
+        return super()._state(total or in_cells) | {"local_plan": encode(self._plan)}
 
     def _restore(self, state: State) -> None:
+        self._plan = decode_entry(state, "local_plan", LocalPlan | None)
         super()._restore(state)
         if self._solution is not None and not self.targets_.are_encoded(self._solution.held_out.y):
             raise ValueError("The file is damaged: the targets of its rows are not of this model.")
@@ -366,6 +552,10 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         return self._solved().held_out.rows.numpy()
 
     # Forgetting
+
+    def _still_dependent(self) -> list[str]:
+        cells = [] if self._cell_plan is None else ["how cells are split, and the penalty"]
+        return [*super()._still_dependent(), *cells]
 
     def _check_holds(self, total: RidgeTotal, gone: RidgeTotal) -> None:
         total.kept.check_holds(gone.kept)

@@ -1,6 +1,6 @@
 """What a ridge machine sums, and what it is solved to: coefficients, fits without each fold, held-out predictions.
 
-    RidgeTotal = {fold: NormalSums} + KeptRows
+    RidgeTotal = {fold: NormalSums} + KeptRows, and in cells all rows
 
 With `class_weight="balanced"` the sums are kept by fold and class, because the weight of a class is known only when
 all rows were seen. Memory: k * 8 r^2 bytes for k folds, times the number of classes where they are balanced.
@@ -21,20 +21,23 @@ rows, so that the score is a little too good (1 point at 300 rows of noise). Row
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from krepes.base.blocks import Block
-from krepes.base.codec import Bounds, Shape
+from krepes.base.codec import Bounds, Shape, State, encode
+from krepes.base.packing import digest
 from krepes.base.split import ByFold, Key, Parts, Split
 from krepes.features.space import FeatureSpace
-from krepes.machines.kept_rows import KeepRows, KeptRows, SumsAndRows, SumsAndRowsPass, placed_blocks
+from krepes.machines.cells.all_rows import AllRows, KeepAllRows
+from krepes.machines.cells.cell_model import CellModel, LocalPlan
+from krepes.machines.kept_rows import KeepRows, KeptRows, SumsAndRows, SumsAndRowsPass, alike, placed_blocks
 from krepes.machines.normal_equations import NormalEquations
 from krepes.machines.targets import Classes, Targets
 from krepes.regression.calibration import temperature
@@ -65,6 +68,18 @@ class RidgeTotal(SumsAndRows[Parts[NormalSums]]):
 
     equations: Parts[NormalSums]
     kept: KeptRows
+    rows: AllRows | None = None  # of a machine in cells
+
+    def __add__(self, other: RidgeTotal) -> RidgeTotal:
+        rows = self.rows + other.rows if self.rows is not None and other.rows is not None else None
+        return replace(super().__add__(other), rows=rows)
+
+    def __sub__(self, other: RidgeTotal) -> RidgeTotal:
+        rows = self.rows - other.rows if self.rows is not None and other.rows is not None else None
+        return replace(super().__sub__(other), rows=rows)
+
+    def __mul__(self, factor: float) -> RidgeTotal:
+        return replace(super().__mul__(factor), rows=None if self.rows is None else self.rows * factor)
 
     def by_fold(self, class_weight: np.ndarray | None) -> Parts[NormalSums]:
         """Sums by fold, in order; sums by class, too, are added up with the weights of the classes, (c,)."""
@@ -92,20 +107,65 @@ class RidgePass(SumsAndRowsPass[RidgeTotal]):
     total = RidgeTotal
 
     def __init__(
-        self, space: FeatureSpace, targets: Targets, n_folds: int, n_kept: int, by_class: bool = False
+        self,
+        space: FeatureSpace,
+        targets: Targets,
+        n_folds: int,
+        n_kept: int,
+        by_class: bool = False,
+        plan: LocalPlan | None = None,
     ):
+        self.plan, self.all_rows = plan, KeepAllRows()
         self.targets, self.n_keys = targets, n_folds * (targets.n_outputs if by_class else 1)
         folds = ByFold(n_folds, space.seed)
         by = ByFoldAndClass(folds, targets.n_outputs) if by_class else folds
         equations = Split(NormalEquations(space, targets), by, self.n_keys)
         keeping = KeepRows(n_kept, space.seed, space.kernel)
-        super().__init__(space, equations, targets.n_outputs, keeping, [n_folds, n_kept, by_class])
+        settings: list[Any] = [n_folds, n_kept, by_class]
+        super().__init__(space, equations, targets.n_outputs, keeping, settings)
+
+    def fingerprint(self) -> dict[str, str]:
+        cells = {} if self.plan is None else {"cells": digest(encode(self.plan))}
+        return super().fingerprint() | cells
+
+    # With all rows of a machine in cells
+
+    def zero(self) -> Any:
+        return *super().zero(), ()
+
+    def plus(self, sums: Any, block: Block) -> Any:
+        *rest, rows = sums
+        return *super().plus(tuple(rest), block), rows if self.plan is None else self.all_rows.plus(
+            rows, block
+        )
+
+    def joined(self, first: Any, second: Any) -> Any:
+        return *super().joined(first[:2], second[:2]), first[2] + second[2]
+
+    def settled(self, sums: Any) -> Any:
+        return *super().settled(sums[:2]), self.all_rows.settled(sums[2])
+
+    def value(self, sums: Any) -> RidgeTotal:
+        return replace(super().value(sums[:2]), rows=self.all_rows.value(sums[2]))
+
+    def sums_state(self, sums: Any) -> State:
+        return super().sums_state(sums[:2]) | self.all_rows.sums_state(sums[2])
+
+    def sums_from(self, state: State) -> Any:
+        return *super().sums_from(state), self.all_rows.sums_from(state)
 
     def check_total(self, total: RidgeTotal) -> None:
         if not all(type(key) is int and 0 <= key < self.n_keys for key in total.equations):
             raise ValueError("The file is damaged: this model has no such folds or classes.")
         if not self.targets.are_encoded(total.kept.y):
             raise ValueError("The file is damaged: the targets of its kept rows are not of this model.")
+        rows = total.rows
+        if (rows is None) != (self.plan is None):
+            raise ValueError("The file is damaged: rows of cells are there without cells, or missing.")
+        if rows is not None and not (
+            self.targets.are_encoded(rows.y) and alike(rows.inputs, self.space.landmarks)
+        ):
+            raise ValueError("The file is damaged: the rows of its cells are not of this model.")
 
 
 @dataclass(frozen=True)
@@ -188,6 +248,8 @@ class RidgeSolution:
     held_out : HeldOutPredictions
     iterations : int or None
         Of conjugate gradients; None where it was solved directly.
+    cells : CellModel or None
+        What is added to A^T k_x + b in cells.
     """
 
     A: Annotated[Tensor, Shape("m", "c")]
@@ -199,6 +261,7 @@ class RidgeSolution:
     fold_b: Annotated[Tensor, Shape("k", "c")]
     held_out: HeldOutPredictions
     iterations: int | None = None
+    cells: CellModel | None = None
 
     @cached_property
     def temperature(self) -> float:
@@ -245,6 +308,26 @@ def kept_features(space: FeatureSpace, kept: KeptRows) -> Tensor:
 def folds_of(space: FeatureSpace, kept: KeptRows, n_folds: int) -> np.ndarray:
     """The fold of every kept row, (k,)."""
     return ByFold(n_folds, space.seed)(kept.block())
+
+
+def unseen_errors(
+    space: FeatureSpace, targets: Targets, rows: AllRows, solution: RidgeSolution, n_folds: int
+) -> Callable[[Tensor], Tensor]:
+    """What the fit without the fold of a row leaves over of its target: places (k,) -> (k, c)."""
+    fold_A, fold_b = solution.fold_A, solution.fold_b
+    fold_of_row = ByFold(n_folds, space.seed)(Block(rows.rows, (rows.inputs,)))
+    which = places_of(fold_of_row, solution.folds)
+
+    def residuals(places: Tensor) -> Tensor:
+        found, fits = targets.matrix(rows.y[places.numpy()]), which[places]
+        for part, X in placed_blocks(rows.inputs[places], space.device):
+            K, of_row = space.features.kernel_block(X).double(), fits[part]
+            for fit in of_row.unique().tolist():
+                inside = of_row == fit
+                found[part][inside] -= (K[inside.to(K.device)] @ fold_A[fit] + fold_b[fit]).cpu()
+        return found
+
+    return residuals
 
 
 def places_of(folds: np.ndarray, keys: Sequence[int]) -> Tensor:

@@ -1,0 +1,254 @@
+"""Lengthscale, penalty and metric for cells, by exact leave-one-out errors in some of them.
+
+    (l, penalty)    downhill on a lattice: l in factors of 2, penalties in factors of sqrt 10
+    metric          M = (mean over cells and rows of grad f grad f^T)^(1/2), then (l, penalty) again, while errors fall
+
+Pockets are neighbourhoods of about two cells, all of whose rows are at hand; in every metric they are split into cells
+as the whole table would be. Gradients come from all of them, errors from the first few.
+
+Cost: about ten fits of each of `n_cells` cells for the first metric, five for each later one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from krepes.kernels import Kernel, Reweighted
+from krepes.machines.cells.all_rows import AllRows
+from krepes.machines.cells.exact_cell import CellFit, fitted
+from krepes.machines.cells.partition import Directions, grown
+from krepes.machines.kernel_ridge.leave_one_out_score import KINDS
+from krepes.machines.kernel_ridge.sample_fit import gradient_outer_product, metric_of
+from krepes.machines.kernel_search import InMetric, has_rule
+
+LEFT_OUT = 400  # rows of every cell whose errors are compared
+GRADIENT_ROWS = 200  # of every cell
+STEP_LENGTH, STEP_PENALTY = 2.0, math.sqrt(10.0)
+SLOPE = 2e-3  # relative gain for which a step is taken
+WORTH = 0.01  # relative gain for which another metric is learned
+MEDIAN_ROWS = 50  # of every cell, for the median distance
+FIRST_LENGTH, FIRST_PENALTY = 0.25, 0.1  # in medians; of k(x, x) = 1
+FLOOR = 1e-8  # of the largest weight: no column is lost for good
+SHORTEST, LONGEST, LEAST_PENALTY, MOST_PENALTY = 2.0**-7, 2.0**5, 1e-4, 1e3
+
+
+@dataclass(frozen=True, eq=False)
+class CellData:
+    """Rows of one neighbourhood: X (n, d), Y (n, c), weight (n,) or None."""
+
+    X: Tensor
+    Y: Tensor
+    weight: Tensor | None
+    rows: AllRows | None = None
+
+    def take(self, places: Tensor) -> CellData:
+        weight, rows = self.weight, self.rows
+        return CellData(
+            self.X[places],
+            self.Y[places],
+            None if weight is None else weight[places],
+            None if rows is None else rows.take(places),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TriedInCells:
+    """A kernel and penalty, and the squared errors of rows left out of some cells.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        With numbers for its parameters, and its metric.
+    metric : str
+    medians : float
+        Its lengthscale in median distances; NaN where it has none.
+    penalty : float
+    row_errors : ndarray of shape (n,)
+    """
+
+    kernel: Kernel
+    metric: str
+    medians: float
+    penalty: float
+    row_errors: np.ndarray
+
+    @property
+    def error(self) -> float:
+        return float(self.row_errors.mean())
+
+
+@dataclass
+class CellSearch:
+    """The search in some pockets.
+
+    Attributes
+    ----------
+    pockets : list of CellData
+    size : float
+        Most rows of a cell.
+    direction : Directions
+    intercept : bool
+    seed : int
+    n_cells : int
+        Cells whose errors are compared.
+    groups : lists of encoded columns that share a weight, or None
+    """
+
+    pockets: Sequence[CellData]
+    size: float
+    direction: Directions
+    intercept: bool
+    seed: int
+    n_cells: int = 6
+    groups: list[list[int]] | None = None
+    tried: list[TriedInCells] = field(default_factory=list)
+
+    def learned(
+        self,
+        kernel: Kernel,
+        best: TriedInCells,
+        penalty: float | None,
+        walks: bool,
+        kind: str | None,
+        units: np.ndarray | None,
+        steps: int,
+    ) -> TriedInCells:
+        """The best of the metrics learned one after the other; `units` are 1 / scale^2 of standardised columns."""
+        for each in KINDS[kind]:
+            last = best
+            for step in range(1, steps + 1):
+                M = self.metric_from(last, each == "full", units)
+                if M is None:
+                    break
+                found = self.walk(kernel, M, f"{each} {step}", penalty, walks, last)[0]
+                gain = 1 - found.error / last.error if last.error else 0.0
+                last = found
+                best = found if found.error < best.error else best
+                if gain < WORTH:
+                    break
+        return best
+
+    def cells(self, M: np.ndarray | None) -> list[CellData]:
+        """One cell of every pocket, in a metric."""
+        generator, found = torch.Generator().manual_seed(self.seed), []
+        scale = None if M is None else root_of(M)
+        for pocket in self.pockets:
+            tree = grown(pocket.X, self.size, self.direction, generator, scale)
+            cells = tree.cells_of(pocket.X)
+            place = torch.randint(len(pocket.X), (1,), generator=generator)  # large cells more often
+            found.append(pocket.take((cells == cells[place]).nonzero()[:, 0]))
+        return found
+
+    def walk(
+        self,
+        kernel: Kernel,
+        M: np.ndarray | None,
+        metric: str,
+        penalty: float | None,
+        walks: bool,
+        start: TriedInCells | None = None,
+    ) -> tuple[TriedInCells, list[CellData]]:
+        """Downhill in lengthscale and penalty, whichever are searched, from where another walk ended."""
+        cells = self.cells(M)
+        where = InMetric(kernel, M, torch.cat([cell.X[:MEDIAN_ROWS] for cell in cells]).double())
+        walks = walks and has_rule(kernel)
+        known: dict[tuple[float, float], TriedInCells] = {}
+
+        def at(length: float, penalty: float) -> TriedInCells:
+            if (length, penalty) not in known:
+                inner = where.at(length)
+                errors = np.concatenate([self.errors(inner, cell, penalty) for cell in cells[: self.n_cells]])
+                known[length, penalty] = TriedInCells(inner, metric, length, penalty, errors)
+                self.tried.append(known[length, penalty])
+            return known[length, penalty]
+
+        first = (FIRST_LENGTH, FIRST_PENALTY) if start is None else (start.medians, start.penalty)
+        best = at(first[0] if walks else where.given_medians, penalty or first[1])
+        moves = [(1 / STEP_LENGTH, 1.0), (STEP_LENGTH, 1.0)] if walks else []
+        if penalty is None:
+            moves += [(1.0, 1 / STEP_PENALTY), (1.0, STEP_PENALTY)]
+        moved = True
+        while moved:
+            moved = False
+            for longer, larger in moves:
+                ahead = rounded(best.medians * longer), rounded(best.penalty * larger)
+                while within(*ahead) and at(*ahead).error < (1 - SLOPE) * best.error:
+                    best, moved = at(*ahead), True
+                    ahead = rounded(best.medians * longer), rounded(best.penalty * larger)
+        return best, cells
+
+    def all_errors(self, tried: TriedInCells, M: np.ndarray | None) -> np.ndarray:
+        """Squared errors of some rows left out of a cell of every pocket."""
+        return np.concatenate([self.errors(tried.kernel, cell, tried.penalty) for cell in self.cells(M)])
+
+    def unexplained(self, cell: CellData) -> np.ndarray:
+        """The squares of the targets of the same rows."""
+        return _weighted(cell.Y[:LEFT_OUT], cell)
+
+    def errors(self, kernel: Kernel, cell: CellData, penalty: float) -> np.ndarray:
+        """Squared errors of some rows left out of a cell, times their weights."""
+        some = torch.arange(min(LEFT_OUT, len(cell.X)))
+        return _weighted(self.fit(kernel, cell, penalty, some).errors, cell)
+
+    def fit(self, kernel: Kernel, cell: CellData, penalty: float, some: Tensor | None) -> CellFit:
+        return fitted(kernel, cell.X, cell.Y, cell.weight, penalty, self.intercept, some)
+
+    def metric_from(self, tried: TriedInCells, full: bool, units: np.ndarray | None) -> np.ndarray | None:
+        """The metric that gradients of the cells' functions give; None where kernels have none, or they are zero."""
+        M = np.asarray(tried.kernel.M) if isinstance(tried.kernel, Reweighted) else None
+        G: Tensor | float = 0.0
+        for cell in self.cells(M):
+            A = self.fit(tried.kernel, cell, tried.penalty, torch.arange(0)).A.to(cell.X)
+            try:
+                G = (
+                    G
+                    + gradient_outer_product(
+                        tried.kernel, cell.X[:GRADIENT_ROWS], cell.X, A, full=full
+                    ).double()
+                )
+            except TypeError:
+                return None
+        assert isinstance(G, Tensor)
+        if units is not None:
+            each = units if not full else np.outer(np.sqrt(units), np.sqrt(units))
+            M = squared(metric_of(G / torch.from_numpy(each).to(G), self.groups))
+            return None if M is None else M * each
+        return squared(metric_of(G, self.groups))
+
+
+def _weighted(errors: Tensor, cell: CellData) -> np.ndarray:
+    """Squares summed over outputs, times the weights of a cell's first rows."""
+    found = errors.double().square().sum(1)
+    return (found if cell.weight is None else found * cell.weight[: len(found)]).numpy()
+
+
+def within(length: float, penalty: float) -> bool:
+    """Whether a place of the lattice may be tried; kernels without a lengthscale have NaN."""
+    return (math.isnan(length) or SHORTEST <= length <= LONGEST) and LEAST_PENALTY <= penalty <= MOST_PENALTY
+
+
+def rounded(value: float) -> float:
+    """The same number for the same place of the lattice, however it was reached."""
+    return value if math.isnan(value) else float(f"{value:.9g}")
+
+
+def squared(M: np.ndarray | None) -> np.ndarray | None:
+    """M^2, with a floor: in cells the gradients themselves weigh the columns."""
+    if M is None:
+        return None
+    return np.maximum(np.square(M), FLOOR) if M.ndim == 1 else M @ M
+
+
+def root_of(M: np.ndarray) -> Tensor:
+    """M^(1/2), (d,) or (d, d)."""
+    weights = torch.from_numpy(np.asarray(M, dtype=np.float64))
+    if weights.ndim == 1:
+        return weights.clamp(min=0).sqrt()
+    values, vectors = torch.linalg.eigh(weights)
+    return (vectors * values.clamp(min=0).sqrt()) @ vectors.mT

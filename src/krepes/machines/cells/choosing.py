@@ -1,0 +1,306 @@
+"""Landmarks, cells, or cells on what landmarks leave over: compared by the errors of the same rows left out.
+
+    sample of rows      -> landmarks' fits without each fold -> their errors
+    pockets of rows     -> kernel, metric, lengthscale and penalty of cells -> errors of rows left out of cells
+    the same pockets    -> the same for what the landmarks' fits without a row's fold leave over of it
+
+Landmarks stay unless another machine is better by more than chance explains. Two reads of the rows, and memory for a
+sample and the pockets, about 80 000 rows in all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import clone
+from torch import Tensor
+
+from krepes.base.blocks import Block, Reader
+from krepes.base.components import Component
+from krepes.base.split import ByFold, Parts, Split
+from krepes.base.validation import check_choice, check_count
+from krepes.features import FeatureSpace, Run
+from krepes.features.choices import LandmarkRows
+from krepes.kernels import Kernel, Reweighted
+from krepes.kernels.vectors import RadialKernel
+from krepes.machines.cells.all_rows import AllRows, KeepAllRows
+from krepes.machines.cells.cell_model import LocalPlan, scale_of
+from krepes.machines.cells.cell_search import CellData, CellSearch, TriedInCells
+from krepes.machines.cells.partition import DIRECTIONS, Partition, grown
+from krepes.machines.kept_rows import KeepRows, KeptRows, placed_blocks
+from krepes.machines.kernel_ridge.sample_fit import clearly_lower
+from krepes.machines.kernel_search import KernelSearch, standardising
+from krepes.machines.normal_equations import NormalEquations
+from krepes.machines.targets import Targets
+from krepes.regression.ridge_algebra import FoldErrors, NormalSums, penalty_grid
+
+SAMPLE, TREE_ROWS = 20_000, 50_000  # rows that landmarks are tried on, and that trees are grown from
+N_POCKETS, POCKET = 20, 4  # pockets, and cells that fit into one
+METRIC_STEPS = 6
+ENOUGH = 2  # cells that a table must have rows for, before they are tried
+
+
+class Cells(Component):
+    """How a machine in cells is built: `local=Cells(...)`.
+
+    Parameters
+    ----------
+    size : int, default=2000
+        Rows of a cell, at most about. Time grows with it, as its square for every row.
+    n_partitions : int, default=2
+        Ways to divide the rows whose predictions are averaged. Each takes as long as the first.
+    directions : "pairs", "columns" or "leading", default="pairs"
+        Cells are split across the line through two random rows, across a column, or across the direction in which rows
+        differ most; in the learned metric.
+    landmarks : bool, default=False
+        Whether cells learn what a machine with landmarks leaves over, instead of the targets themselves.
+    """
+
+    def __init__(
+        self, size: int = 2000, n_partitions: int = 2, directions: str = "pairs", landmarks: bool = False
+    ):
+        self.size = size
+        self.n_partitions = n_partitions
+        self.directions = directions
+        self.landmarks = landmarks
+
+    def check(self) -> None:
+        check_count("size", self.size, 10)
+        check_count("n_partitions", self.n_partitions)
+        check_choice("directions", self.directions, DIRECTIONS)
+
+    def typical(self, n_rows: int) -> float:
+        """Rows of a cell of this many rows, if all are equally large."""
+        return n_rows / 2 ** max(0, math.ceil(math.log2(n_rows / self.size)))
+
+
+class KeepCells(KeepAllRows):
+    """Keeps the rows of some cells."""
+
+    def __init__(self, tree: Partition, cells: Tensor):
+        self.tree, self.cells = tree, cells
+        super().__init__()
+
+    def of(self, block: Block) -> AllRows:
+        found = super().of(block)
+        return found.take(torch.isin(self.tree.cells_of(found.inputs), self.cells).nonzero()[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkFits:
+    """Ridge regression on features of a sample: one fit without each fold."""
+
+    space: FeatureSpace
+    folds: ByFold
+    without: dict[int, tuple[Tensor, Tensor]]
+
+    @classmethod
+    def of(
+        cls,
+        space: FeatureSpace,
+        targets: Targets,
+        kept: KeptRows,
+        n_folds: int,
+        penalty: float | str,
+        intercept: bool,
+    ) -> LandmarkFits:
+        folds = ByFold(n_folds, space.seed)
+        sums = Split(NormalEquations(space, targets), folds, n_folds)
+        block = kept.block()
+        for part, rows in placed_blocks(kept.inputs, space.device):
+            sums.add(replace(block[part], inputs=(rows,)))
+        parts: Parts[NormalSums] = sums.result()
+        total = parts.total
+        if penalty == "auto":
+            penalty = FoldErrors(parts, intercept).search(penalty_grid(total, space.dtype)).best
+        fits = {int(key): (total - each).solution(float(penalty), intercept) for key, each in parts.items()}
+        return cls(space, folds, fits)
+
+    def predictions(self, rows: AllRows) -> Tensor:
+        """Of rows, by the fit without their folds, (n, c)."""
+        keys = self.folds(Block(rows.rows, (rows.inputs,)))
+        found = []
+        for part, X in placed_blocks(rows.inputs, self.space.device):
+            Phi, of_row = self.space.features(X).double(), keys[part]
+            blocks = torch.zeros(len(Phi), len(next(iter(self.without.values()))[1]), dtype=torch.float64)
+            for key, (W, b) in self.without.items():
+                inside = torch.from_numpy(of_row == key)
+                blocks[inside] = (Phi[inside] @ W + b).cpu()
+            found.append(blocks)
+        return torch.cat(found)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalChoice:
+    """Chooses how a machine is built from rows with targets.
+
+    Attributes
+    ----------
+    options : Cells
+    compares : bool
+        Whether landmarks alone, and below cells, compete.
+    space : FeatureSpace
+    reader : Reader
+        Of all rows.
+    targets : Targets
+    run : Run
+    search : KernelSearch
+    penalty : float or "auto"
+    intercept : bool
+    n_folds : int
+    """
+
+    options: Cells
+    compares: bool
+    space: FeatureSpace
+    reader: Reader
+    targets: Targets
+    run: Run
+    search: KernelSearch
+    penalty: float | str
+    intercept: bool
+    n_folds: int
+
+    def choose(self) -> LocalPlan:
+        """The plan of the machine with the lowest error."""
+        run, options = self.run, self.options
+        with run.progress.stage("Choosing cells"):
+            sample = run.engine.reduce(KeepRows(TREE_ROWS, run.seed), self.reader)
+            pockets = self._pockets(sample)
+            search = CellSearch(
+                pockets,
+                math.sqrt(2) * options.typical(sample.seen),
+                DIRECTIONS[options.directions],
+                self.intercept,
+                run.seed,
+                groups=self.space.inputs.groups,
+            )
+            best = self._kernel(search, sample)
+            kind, n_compared = "cells", 0
+            errors: dict[str, float] = {}
+            if self.compares or options.landmarks:
+                kind, best, errors, n_compared = self._with_landmarks(search, best, sample)
+            trees = [] if kind == "landmarks" else self._partitions(best.kernel, sample)
+        return LocalPlan(
+            kind,
+            best.kernel,
+            best.metric,
+            best.penalty,
+            options.size,
+            options.directions,
+            trees,
+            errors,
+            n_compared,
+        )
+
+    def _pockets(self, sample: KeptRows) -> list[CellData]:
+        """Neighbourhoods of about four cells, all of whose rows are read."""
+        generator = torch.Generator().manual_seed(self.run.seed)
+        rows, n = as_tensor(sample), sample.seen
+        size = math.sqrt(2) * POCKET * self.options.typical(n) * len(rows) / n
+        tree = grown(rows, size, DIRECTIONS[self.options.directions], generator, scale_of(self.space.kernel))
+        chosen = torch.randperm(tree.n_cells, generator=generator)[:N_POCKETS]
+        found = self.run.engine.reduce(KeepCells(tree, chosen), self.reader)
+        assert found is not None
+        cells = tree.cells_of(found.inputs)
+        return [self._data(found.take((cells == cell).nonzero()[:, 0])) for cell in chosen.tolist()]
+
+    def _data(self, rows: AllRows) -> CellData:
+        order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(self.run.seed))
+        rows = rows.take(rows.rows.argsort()[order])
+        weight = None if bool((rows.weight == 1).all()) else rows.weight
+        return CellData(rows.inputs, self.targets.matrix(rows.y), weight, rows)
+
+    def _kernel(self, search: CellSearch, sample: KeptRows) -> TriedInCells:
+        """Kernels compared in the metric of the space; the metric learned for the best."""
+        given = self.space.kernel
+        M = np.asarray(given.M) if isinstance(given, Reweighted) else None
+        settings = self.search
+        inner = settings.rivals(self.space.inputs, search.pockets[0].X.shape[1])
+        penalty = None if self.penalty == "auto" else float(self.penalty)
+        walks = settings.searches_lengthscale
+        started = [search.walk(k, M, self.space.metric or "as given", penalty, walks)[0] for k in inner]
+        place = min(range(len(inner)), key=lambda i: started[i].error)
+        if place and not clearly_lower(started[place].row_errors, started[0].row_errors):
+            place = 0
+        kind = settings.metric if walks else None
+        units = (
+            standardising(as_tensor(sample).double()) if settings.standardises(self.space.inputs) else None
+        )
+        return search.learned(inner[place], started[place], penalty, walks, kind, units, METRIC_STEPS)
+
+    def _with_landmarks(
+        self, search: CellSearch, best: TriedInCells, sample: KeptRows
+    ) -> tuple[str, TriedInCells, dict[str, float], int]:
+        """The kind of machine with the lowest error, and every error."""
+        some = sample.take(np.arange(min(SAMPLE, len(sample.rows))))
+        fits = LandmarkFits.of(self.space, self.targets, some, self.n_folds, self.penalty, self.intercept)
+        rest = replace(search, tried=[], pockets=[self._rest(pocket, fits) for pocket in search.pockets])
+        inner = best.kernel.kernel if isinstance(best.kernel, Reweighted) else best.kernel
+        M = np.asarray(best.kernel.M) if isinstance(best.kernel, Reweighted) else None
+        penalty = None if self.penalty == "auto" else float(self.penalty)
+        assert inner is not None
+        walks = self.search.searches_lengthscale
+        rule = (
+            clone(inner).set_params(lengthscale="median")
+            if walks and isinstance(inner, RadialKernel)
+            else inner
+        )
+        above = rest.walk(rule, M, best.metric, penalty, walks, best)[0]
+        errors = {
+            "landmarks": np.concatenate([rest.unexplained(cell) for cell in rest.cells(M)]),
+            "cells": search.all_errors(best, M),
+            "landmarks and cells": rest.all_errors(above, M),
+        }
+        if self.options.landmarks and not self.compares:
+            chosen = "landmarks and cells"
+        else:
+            chosen = "landmarks"
+            for kind in ("cells", "landmarks and cells"):
+                if clearly_lower(errors[kind], errors[chosen]):
+                    chosen = kind
+        found = above if chosen == "landmarks and cells" else best
+        means = {kind: float(each.mean()) for kind, each in errors.items()}
+        return chosen, found, means, len(errors["cells"])
+
+    def _rest(self, pocket: CellData, fits: LandmarkFits) -> CellData:
+        assert pocket.rows is not None
+        return replace(pocket, Y=pocket.Y - fits.predictions(pocket.rows))
+
+    def _partitions(self, kernel: Kernel, sample: KeptRows) -> list[Partition]:
+        rows, n, found = as_tensor(sample), sample.seen, []
+        size = math.sqrt(2) * self.options.typical(n) * len(rows) / n
+        for number in range(self.options.n_partitions):
+            generator = torch.Generator().manual_seed(self.run.seed + 1 + number)
+            direction = DIRECTIONS[self.options.directions]
+            found.append(grown(rows, size, direction, generator, scale_of(kernel)))
+        return found
+
+
+def without_landmarks(space: FeatureSpace, plan: LocalPlan) -> FeatureSpace:
+    """The space of a machine in cells: one landmark, the mean, which is nobody's row."""
+    assert isinstance(space.landmarks, Tensor)
+    mean = LandmarkRows(space.landmarks.mean(0, keepdim=True), None)
+    found = FeatureSpace.of(space.inputs, plan.kernel, space.views, mean, space.placement, space.seed)
+    return replace(found, metric=plan.metric, choice=space.choice)
+
+
+def as_tensor(sample: KeptRows) -> Tensor:
+    assert isinstance(sample.inputs, Tensor)
+    return sample.inputs
+
+
+def as_cells(local: Any) -> tuple[Cells, bool] | None:
+    """What `local` asks for: options, and whether landmarks compete; None without cells."""
+    if isinstance(local, Cells):
+        local.check()
+        return local, False
+    if local is True or (isinstance(local, str) and local == "auto"):
+        return Cells(), local is not True
+    if local is False:
+        return None
+    raise ValueError(f"local={local!r}: expected 'auto', True, False or krepes.machines.Cells(...).")
