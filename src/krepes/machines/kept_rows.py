@@ -171,9 +171,13 @@ class KeepRows(SumOfValues[KeptRows]):
             inputs = inputs.clone().cpu()
         weight = np.ones(len(block)) if block.weight is None else block.weight.copy()
         assert block.y is not None
-        draws = uniform(block.rows, 1, self.seed, _KEPT)[:, 0]
+        draws, seen = uniform(block.rows, 1, self.seed, _KEPT)[:, 0], len(block)
+        if before is not None and len(before.rows) == most:  # most rows of a long pass are not kept
+            few = (draws <= before.draws[-1]).nonzero()[:, 0].numpy()
+            block, weight, draws = block.take(few), weight[few], draws[few]
+            inputs = take_rows(inputs, few)
         value = KeptRows(
-            len(block), block.rows.clone(), inputs, np.array(block.y), torch.from_numpy(weight), draws, most
+            seen, block.rows.clone(), inputs, np.array(block.y), torch.from_numpy(weight), draws, most
         )._smallest()
         return value if self.kernel is None else replace(value, inputs=self.kernel.storable(value.inputs))
 

@@ -31,6 +31,11 @@ class Targets(ABC):
 
     n_outputs: int
 
+    @property
+    def unit(self) -> np.ndarray | float:
+        """What a difference of 1 between encoded targets is, (c,) or one number."""
+        return 1.0
+
     @abstractmethod
     def encoded(self, y: Any) -> np.ndarray:
         """Targets as they are kept beside the rows, n long."""
@@ -156,6 +161,10 @@ class Quantities(Targets):
         if Y.shape[1] != self.n_outputs:
             raise ValueError(f"y has {Y.shape[1]} columns; expected {self.n_outputs}, as before.")
         return (Y - self.shift) / self.scale
+
+    @property
+    def unit(self) -> np.ndarray | float:
+        return self.scale
 
     def decoded(self, Y: np.ndarray) -> np.ndarray:
         """Predictions in the units of the targets, (n,) or (n, c)."""

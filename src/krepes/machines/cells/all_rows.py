@@ -1,7 +1,8 @@
 """All rows of a fit, kept: in cells every training row is a centre.
 
 Rows of two parts of the data together are the rows of both, and a row is taken away by its global index, so that
-`partial_fit`, `merge` and `forget` are exact. Memory: the rows in the precision of the model, and 24 bytes for each.
+`partial_fit`, `merge` and `forget` are exact. Memory: 24 bytes for each, and the rows in the precision of the model; more
+than 512 MB of them are in a temporary file.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base import file_backed
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
 from krepes.base.codec import FLOATS, Bounds, Shape, State, decode, encode
@@ -77,7 +79,7 @@ def joined(parts: tuple[AllRows, ...]) -> AllRows:
         return parts[0]
     return AllRows(
         torch.cat([part.rows for part in parts]),
-        torch.cat([part.inputs for part in parts]),
+        file_backed.joined([part.inputs for part in parts]),
         np.concatenate([part.y for part in parts]),
         torch.cat([part.weight for part in parts]),
     )

@@ -5,8 +5,8 @@
 f_0 is the mean of the targets, or a function of landmarks, whose errors on rows that it has not seen the cells then
 learn. A row that is left out changes only its own cells: its error is the mean of theirs.
 
-Cost: O(n s^2) for cells of s rows, memory O(s^2) and the rows. Cells are independent; on an engine of several workers
-each is a task. Cells whose rows did not change since the last solve are not solved again.
+Cost: O(n s^2) for cells of s rows. Memory: O(s^2) and the rows, which are in a file where they are many. Cells are
+independent: an engine of several workers solves them as tasks, and cells whose rows did not change are not solved again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.base import file_backed
 from krepes.base.codec import FLOATS, Bounds, Shape
 from krepes.base.reporting import Progress
 from krepes.engines import Engine
@@ -139,6 +140,7 @@ class SolvedPartition:
             if len(rows):
                 A = self.A[self.starts[cell] : self.starts[cell + 1]].to(X)
                 found[queries] = kernel(X[queries], inputs[rows]) @ A + self.b[cell].to(X)
+        file_backed.release()
         return found
 
     def solved_before(self) -> Solved:
@@ -253,7 +255,7 @@ class CellSolver:
         starts = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
         places, dtype = order.split(counts.tolist()), self.rows.inputs.dtype
         keys = [self._key(each) for each in places]
-        A = torch.zeros(len(order), n_outputs, dtype=dtype)
+        A = file_backed.empty((len(order), n_outputs), dtype)
         b = torch.zeros(tree.n_cells, n_outputs, dtype=dtype)
         left_rows = self.rows.rows[self.left_out].sort().values
         errors = torch.full((len(left_rows), n_outputs), torch.nan, dtype=torch.float64)
@@ -277,13 +279,15 @@ class CellSolver:
                 todo.append(cell)
         advance(tree.n_cells - len(todo))
         task = partial(solved_cell, self.plan.kernel, self.plan.penalty, self.intercept)
-        for cell, fit in zip(todo, engine.each(task, (self._problem(places[cell]) for cell in todo))):
+        for cell, fit in zip(todo, engine.each(task, (self.problem(places[cell]) for cell in todo))):
             A[starts[cell] : starts[cell + 1]], b[cell] = fit.A.to(dtype), fit.b.to(dtype)
             errors[at(cell)] = fit.errors.double()
             advance(1)
+            file_backed.release()
         return SolvedPartition(tree, order, starts, A, b, torch.tensor(keys), left_rows, errors)
 
-    def _problem(self, places: Tensor) -> CellProblem:
+    def problem(self, places: Tensor) -> CellProblem:
+        """The cell of these rows."""
         weight = self.weight[places]
         return CellProblem(
             self.rows.inputs[places],

@@ -126,6 +126,8 @@ class HeldRows:
                     "calibration=(X, y)."
                 )
             held = found.held_out
+            if found.cells is not None:
+                return cls(found.A[None], found.b[None], held.y, held.predictions.numpy(), held.folds.numpy())
             return cls(found.fold_A, found.fold_b, held.y, held.by_folds.numpy(), held.folds.numpy())
         if not (isinstance(calibration, tuple | list) and len(calibration) == 2):
             raise ValueError("calibration= takes a pair (X, y): rows that the model was not fitted on.")

@@ -24,7 +24,7 @@ from torch import Tensor
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.codec import State, decode_entry, encode
 from krepes.base.reporting import display
-from krepes.base.rows import REDUCE, Rows, SparseRows
+from krepes.base.rows import REDUCE, Rows, SparseRows, dense
 from krepes.base.validation import check_choice, check_count, check_number
 from krepes.engines import Local
 from krepes.features import FeatureSpace, FitData, Spec, opener_of
@@ -34,6 +34,7 @@ from krepes.kernels.automatic import is_precomputed
 from krepes.kernels.vectors import as_rows
 from krepes.machines.cells.cell_model import CellModel, CellSolver, LocalPlan
 from krepes.machines.cells.choosing import ENOUGH, Cells, LocalChoice, as_cells, without_landmarks
+from krepes.machines.cells.row_weights import RowWeights, row_weights
 from krepes.machines.kept_rows import placed_blocks
 from krepes.machines.kernel_ridge.bandwidth import Bandwidth, diagnosed
 from krepes.machines.kernel_ridge.column_importance import ColumnImportances, importances
@@ -248,42 +249,62 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
             self.n_folds,
         ).choose()
 
-    def _in_cells(self, value: RidgeTotal, weight: Tensor, base: RidgeSolution) -> RidgeSolution:
-        """The solution with cells, and the errors of kept rows left out of theirs; weights are of the kept rows."""
-        plan, rows, kept, space, c = (
-            self._cell_plan,
-            value.rows,
-            value.kept,
-            self.space_,
-            self.targets_.n_outputs,
-        )
+    def _cell_solver(self, value: RidgeTotal, base: RidgeSolution) -> CellSolver:
+        """All cells as equations, on top of the fit of the landmarks or of the mean."""
+        plan, rows, space = self._cell_plan, value.rows, self.space_
         assert plan is not None
         assert rows is not None
         class_weight = self._class_weight(value)
-        each = rows.weight if class_weight is None else rows.weight * torch.from_numpy(class_weight[rows.y])
+        weight = rows.weight if class_weight is None else rows.weight * torch.from_numpy(class_weight[rows.y])
         if plan.uses_landmarks:
             residuals = unseen_errors(space, self.targets_, rows, base, self.n_folds)
         else:
-            Y, A = self.targets_.matrix(rows.y), torch.zeros(len(space.landmarks), c, dtype=torch.float64)
-            b = each @ Y / each.sum() if self.fit_intercept else Y.new_zeros(c)
-            base = replace(base, A=A, b=b)
 
             def residuals(places: Tensor) -> Tensor:
-                return Y[places] - b
+                return self.targets_.matrix(rows.y[places.numpy()]) - base.b
 
-        solver = CellSolver(plan, rows, each, residuals, torch.isin(rows.rows, kept.rows), self.fit_intercept)
-        run, before = self._run_in(space), None if plan.uses_landmarks else self._cells_before
-        cells, errors = solver.solve(c, run.engine, run.progress, before)
-        order = kept.rows.argsort()
+        left_out = torch.isin(rows.rows, value.kept.rows)
+        return CellSolver(plan, rows, weight, residuals, left_out, self.fit_intercept)
+
+    def _in_cells(self, value: RidgeTotal, weight: Tensor, base: RidgeSolution) -> RidgeSolution:
+        """The solution with cells, and the errors of kept rows left out of theirs; weights are of the kept rows."""
+        plan, kept, c = self._cell_plan, value.kept, self.targets_.n_outputs
+        assert plan is not None
+        if not plan.uses_landmarks:
+            b = value.by_fold(self._class_weight(value)).total.means[1]
+            b = b if self.fit_intercept else torch.zeros_like(b)
+            base = replace(base, A=torch.zeros_like(base.A), b=b)
+        run = self._run_in(self.space_)
+        before = None if plan.uses_landmarks else self._cells_before
+        cells, errors = self._cell_solver(value, base).solve(c, run.engine, run.progress, before)
         left = torch.empty_like(errors)
-        left[order] = errors
+        left[kept.rows.argsort()] = errors
         found = self.targets_.matrix(kept.y) - left
         mean = float((weight @ left.square().sum(1)) / weight.sum())
         held = HeldOutPredictions(kept.rows, torch.zeros_like(kept.rows), kept.y, weight, found, found)
         compared = PenaltyErrors(np.array([plan.penalty]), np.array([mean]), "leave one out")
-        return RidgeSolution(
-            base.A, base.b, plan.penalty, compared, [0], base.A[None], base.b[None], held, cells=cells
-        )
+        # fits without folds stay, for rows that landmarks have not seen
+        return replace(base, penalty=plan.penalty, errors=compared, held_out=held, cells=cells)
+
+    def row_weights(self, X: Any, n_top: int = 10) -> RowWeights:
+        """The training rows that predictions are made of, in cells: weights that sum to 1, and exact effects.
+
+        A prediction of a machine in cells is the sum of the targets of the rows of its cells, times weights. Effects
+        say how far the prediction, in the units of the targets, moves when one of them is left out. See `RowWeights`.
+        """
+        check_count("n_top", n_top)
+        self.check_input(X)
+        if self._cell_plan is None:
+            raise ValueError(
+                "This machine is built on landmarks, not in cells: use krepes.explain, or local=True."
+            )
+        cells, _, _ = self._cells()
+        total = self.total_
+        assert total is not None
+        reader = self.space_.reader(X)
+        rows = as_rows(dense(reader.take(np.arange(reader.n_rows)).inputs[0])).cpu()
+        found = row_weights(self._cell_solver(total, self._solved()), cells, rows, n_top)
+        return replace(found, effects=found.effects * self.targets_.unit)
 
     @property
     def local_(self) -> LocalPlan | None:
@@ -471,7 +492,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
             Sample(rows, self.targets_.matrix(kept.y), kept.weight, self.fit_intercept, self.seed_),
             kernel,
             self._column_names(rows.shape[1]),
-            n_folds,
+            n_folds if self._cell_plan is None else 0,  # a metric of cells takes a fit to learn again
             self._search,
             inputs,
         )
@@ -482,11 +503,23 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
             return list(self.input_space_.encoder.used_columns_)
         return [str(name) for name in vars(self).get("feature_names_in_", [f"x{j}" for j in range(width)])]
 
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        if self._cell_plan is not None:
+            raise AttributeError(
+                "A machine in cells has coefficients for every row of its cells: see row_weights(X)."
+            )
+        return super().dual_coef_
+
     def bandwidth(self, X: Any = None) -> Bandwidth:
         """Whether the lengthscale is too short, too long or fine for rows X; by default for the kept rows; print it.
 
         At most `n_kept` rows of X are looked at.
         """
+        if self._cell_plan is not None:
+            raise ValueError(
+                "The lengthscale of cells was chosen in cells: print(model.local_). bandwidth is for landmarks."
+            )
         found, space = self._solved(), self.space_
         kept = None if self.total_ is None else self.total_.kept
         if X is not None:
