@@ -66,6 +66,10 @@ def _machine(machine: LabelledMachine[Any, Any]) -> dict[str, Any]:
     if isinstance(machine, RidgeMachine):
         errors, score = machine.penalty_errors_, asdict(machine.held_out_score_)
         found |= {"penalty": machine.penalty_, "penalty_by": errors.by, "held_out": score}
+        plan = machine.local_
+        found["local"] = (
+            None if plan is None else {"kind": plan.kind, "errors": plan.errors, "size": plan.size}
+        )
     if isinstance(machine, GaussianProcess):
         found |= {"amplitude": machine.amplitude_, "noise": getattr(machine, "noise_", None)}
         found |= {"log_marginal_likelihood": machine.log_marginal_likelihood_}
@@ -96,6 +100,8 @@ def part(given: object) -> dict[str, Any]:
 
 def held_words(model: OnePassEstimator) -> str:
     """Which rows of the data a file of this model holds."""
+    if isinstance(model, RidgeMachine) and model.local_ is not None and model.local_.in_cells:
+        return f"It holds all its {model.n_samples_seen_:,} rows {SHARE_IT}"
     held = getattr(model.total_, "kept", None)
     kept = 0 if held is None else len(held.rows)
     what = "calibration" if isinstance(model, NoveltyDetector) else "kept"

@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from krepes.cli.explaining import ExplainedRow
+from krepes.cli.explaining import ExplainedRow, one_row
 from krepes.cli.terminal import line, show_table
-from krepes.explain import class_direction, influence, landmark_norms, leave_out, target_direction
+from krepes.explain import (
+    class_direction,
+    influence,
+    landmark_norms,
+    landmarks_are_rows_of,
+    leave_out,
+    target_direction,
+)
 from krepes.explain.expansion import Expansion, all_values
 from krepes.explain.rankings import own_contributions
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
@@ -35,6 +42,8 @@ def explain_machine(
         importances = show_importances(machine)
         line("--sample ROW explains the prediction of a row.", style="dim")
         return {"importances": importances}
+    if machine.local_ is not None and machine.local_.in_cells:
+        return show_row_weights(machine, source, y, asked)
     row = ExplainedRow(machine, source, y, asked)
     v, shift, called, told = _asked(machine, row.x, asked.class_)
     if row.against is not None:
@@ -44,6 +53,42 @@ def explain_machine(
     seen = "The row is a landmark itself: the machine has seen its label. " if row.form == "terms" else ""
     line(f"{seen}{SHOWN} {ADDS[row.form]} {WITHOUT}", style="dim")
     return row.found | told | found
+
+
+def show_row_weights(
+    machine: RidgeMachine, source: Source, y: np.ndarray | None, asked: SampleOptions
+) -> dict[str, Any]:
+    """Show the rows that a prediction in cells is made of; all of it as a dictionary."""
+    row = asked.sample or 0
+    if asked.against is not None:
+        raise ValueError("--against compares landmarks; this machine is in cells: leave it out.")
+    x = one_row(source, row)
+    v, _, called, told = _asked(machine, x, asked.class_)
+    found = machine.row_weights(x, asked.top)
+    effects = found.effects[0] @ (v if isinstance(machine, KernelRidgeClassifier) else np.ones(1))
+    of_data = y is not None and landmarks_are_rows_of(machine, source)
+    lines, rows = [], []
+    for number, weight, near, effect in zip(found.rows[0], found.weights[0], found.similarity[0], effects):
+        label = str(y[number]) if of_data and y is not None and 0 <= number < len(y) else None
+        name = f"row {number:,}{'' if label is None else f', {label}'}"
+        lines.append([name, f"{weight:.3f}", f"{near:.2f}", f"{effect:+.3g}"])
+        rows.append(
+            {"row": int(number), "label": label, "weight": weight, "similarity": near, "effect": effect}
+        )
+    others = float(found.others[0])
+    lines.append(["all other rows of its cells", f"{others:.3f}", "", ""])
+    show_table(("trained on", "weight", "similarity", "without it"), lines)
+    of_rest = (
+        " that landmarks leave over" if machine.local_ is not None and machine.local_.uses_landmarks else ""
+    )
+    line(
+        f"The prediction is the sum of the targets{of_rest} of these rows, times their weights. {MOVES}{called}.",
+        style="dim",
+    )
+    return {"row": row} | told | {"rows": rows, "others": others, "coverage": float(found.coverage[0])}
+
+
+MOVES = "without it: how far leaving the row out of training moves "
 
 
 def show_importances(machine: RidgeMachine) -> list[dict[str, Any]] | None:

@@ -139,8 +139,8 @@ class ExplainedRow:
     def __init__(self, model: Explained, source: Source, y: np.ndarray | None, asked: SampleOptions):
         row = asked.sample or 0
         self.model, self.source, self.n_top = model, source, asked.top
-        self.x = _one_row(source, row)
-        self.against = None if asked.against is None else _one_row(source, asked.against)
+        self.x = one_row(source, row)
+        self.against = None if asked.against is None else one_row(source, asked.against)
         self.labels: list[str | None] | None = None
         if y is not None:
             self.labels = [None if gone else str(value) for value, gone in zip(y, missing_values(y))]
@@ -222,7 +222,7 @@ class ExplainedRow:
         return {"contributions": found}
 
 
-def _one_row(source: Source, row: int) -> Source:
+def one_row(source: Source, row: int) -> Source:
     if row >= source.n_rows:
         raise ValueError(f"There is no row {row:,}: {source.describe()} has rows 0 to {source.n_rows - 1:,}.")
     return subset(source, np.array([row]))

@@ -56,7 +56,8 @@ def evaluate_machine(
     if by_folds:
         found = _without_folds(machine, raw, baselines)
         n_folds = len(np.unique(machine.held_out_.folds.numpy()))
-        how = f"{len(found.y):,} rows that the machine was trained on, by leaving out each of {n_folds} folds"
+        left_out = f"each of {n_folds} folds" if machine._solved().cells is None else "each row"
+        how = f"{len(found.y):,} rows that the machine was trained on, by leaving out {left_out}"
     else:
         found = _on_new_rows(machine, dataset, rows, raw, baselines)
         how = f"{len(found.y):,} rows"

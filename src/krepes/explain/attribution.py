@@ -168,7 +168,7 @@ def target_direction(machine: KernelRidgeRegressor, output: int = 0) -> np.ndarr
     """
     if not isinstance(machine, KernelRidgeRegressor):
         raise TypeError(f"machine is a {type(machine).__name__}; expected a fitted KernelRidgeRegressor.")
-    checked(machine)
+    machine._fit()
     shift = machine.targets_.shift
     if not (isinstance(output, int | np.integer) and 0 <= output < len(shift)):
         raise ValueError(f"output={output!r}: the machine predicts the columns 0 to {len(shift) - 1} of y.")

@@ -29,11 +29,13 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import RELATIVE_CUT
-from krepes.base.rows import SparseRows, dense, take_rows
+from krepes.base.rows import Rows, SparseRows, dense, take_rows
 from krepes.base.validation import check_count
 from krepes.embedding import KernelEmbedding
+from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.labelled_machine import LabelledMachine
 
+KNOWN = 500  # kept rows that tell whether a machine in cells was fitted on some data
 # z(x) = gamma + sum_l k(x, x_l) a_l; of a machine z is its scores
 Explained = KernelEmbedding | LabelledMachine
 Values = Callable[[Tensor], Tensor]  # kernel values (b, p m) -> values of the landmarks (b, m)
@@ -98,6 +100,11 @@ def checked(model: Explained) -> Explained:
         raise TypeError(
             f"model is a {type(model).__name__}; expected a KernelEmbedding, kernel machine or Gaussian process."
         )
+    if isinstance(model, RidgeMachine) and model.local_ is not None and model.local_.in_cells:
+        raise ValueError(
+            "This machine is in cells, and has no landmarks to be explained by: model.row_weights(X) has the rows that "
+            "predictions are made of. Give local=False for landmarks."
+        )
     return model
 
 
@@ -118,9 +125,18 @@ def rows_at(model: Explained, places: np.ndarray) -> np.ndarray | None:
     return None if rows is None else np.where(places >= 0, rows[places], -1)
 
 
+def known_rows(model: Explained) -> tuple[np.ndarray | None, Rows]:
+    """Some rows that the model was fitted on, and their indices if they are known: landmarks; in cells, kept rows."""
+    if isinstance(model, RidgeMachine) and model.local_ is not None and model.local_.in_cells:
+        assert model.total_ is not None
+        kept = model.total_.kept.take(np.arange(min(KNOWN, len(model.total_.kept.rows))))
+        return kept.rows.numpy(), kept.inputs
+    return landmark_rows(model), model.landmarks_
+
+
 def landmarks_are_rows_of(model: Explained, X: Any) -> bool:
     """Whether the landmarks are rows of X. If so, the labels of X give the labels of the landmarks."""
-    rows = landmark_rows(model)
+    rows, landmarks = known_rows(model)
     if X is None:
         raise TypeError("X is None; expected rows, in any form that the model takes.")
     reader = model.space_.reader(X)
@@ -131,7 +147,7 @@ def landmarks_are_rows_of(model: Explained, X: Any) -> bool:
         found = reader.take(rows[order]).inputs[0]
     except ValueError:  # other rows, which this model cannot take
         return False
-    landmarks = take_rows(model.landmarks_, order)
+    landmarks = take_rows(landmarks, order)
     if isinstance(found, SparseRows):
         return found.equals(landmarks)
     if not isinstance(found, Tensor):

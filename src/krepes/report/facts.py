@@ -130,7 +130,7 @@ def machine_facts(machine: LabelledMachine[Any, Any] | NoveltyDetector) -> dict[
         "kernel": component_words(plain_kernel(machine)),
         "metric": metric_words(machine.metric_),
         **(_penalty(machine) if isinstance(machine, RidgeMachine) else {}),
-        "landmarks": f"{len(machine.landmarks_):,} ({chosen}), rank {machine.rank_:,}",
+        **_centres(machine, chosen),
         **({"held out": str(machine.held_out_score_)} if isinstance(machine, RidgeMachine) else {}),
         **(_variances(machine) if isinstance(machine, GaussianProcess) else {}),
     }
@@ -151,6 +151,23 @@ def _detector(machine: NoveltyDetector) -> dict[str, str]:
         "landmarks": f"{len(machine.landmarks_):,}, rank {machine.rank_:,}",
         "false alarms": f"{alarms}, for a rate of {100 * machine.false_alarm_rate:g} %",
     }
+
+
+def _centres(machine: LabelledMachine[Any, Any], chosen: str) -> dict[str, str]:
+    """What rows are compared with: landmarks, the rows of cells, or both; and what was compared to choose that."""
+    plan = machine.local_ if isinstance(machine, RidgeMachine) else None
+    found = {"landmarks": f"{len(machine.landmarks_):,} ({chosen}), rank {machine.rank_:,}"}
+    if plan is None:
+        return found
+    if plan.in_cells:
+        cells = machine._solved().cells.partitions
+        number = " and ".join(f"{part.tree.n_cells:,}" for part in cells)
+        beside = found if plan.uses_landmarks else {}
+        rest = ", on what landmarks leave over" if plan.uses_landmarks else ""
+        found = beside | {"cells": f"{number} of up to {plan.size:,} rows{rest}"}
+    errors = "; ".join(f"{kind} {error:.4f}" for kind, error in plan.errors.items())
+    compared = {"compared": f"{errors} (squared errors of {plan.n_compared:,} rows left out)"}
+    return found | compared if errors else found
 
 
 def _penalty(machine: RidgeMachine) -> dict[str, str]:

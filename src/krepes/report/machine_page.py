@@ -125,7 +125,13 @@ def _learned(machine: RidgeMachine, source: Source, samples: bool) -> list[PageS
     except ValueError as error:
         columns = PageSection(title, note=str(error))
     label = [] if encoder is None or encoder.label is None else [encoder.label]
+    if _in_cells(machine):  # whose rows are all of them
+        return [columns]
     return [columns, _landmarks(machine, source, [*label, *used[:N_COLUMNS]] if samples else [])]
+
+
+def _in_cells(machine: RidgeMachine) -> bool:
+    return machine.local_ is not None and machine.local_.in_cells
 
 
 def _landmarks(machine: RidgeMachine, source: Source, columns: list[str]) -> PageSection:
@@ -171,7 +177,7 @@ def machine_rows(machine: Machine, source: Source, samples: bool, random_state: 
     said = _said(machine, shown, samples)
     columns = {"row": [f"{row:,}" for row in rows], **_truth(machine, shown, samples), **said.columns}
     columns["coverage"] = [f"{value:.2f}" for value in machine.coverage(shown)]
-    if samples and isinstance(machine, RidgeMachine):
+    if samples and isinstance(machine, RidgeMachine) and not _in_cells(machine):
         columns |= _depends(machine, shown)
     n = source.n_rows
     sampled = f" {len(rows):,} of {n:,} rows, a random sample." if n > len(rows) else ""

@@ -40,6 +40,8 @@ class RowWeights:
         Kernel values, the mean over partitions: smaller where the row is a neighbour in some of them only.
     others : ndarray of shape (n,)
         The sum of the weights of all other rows.
+    coverage : ndarray of shape (n,)
+        k_x^T C^-1 k_x / k(x, x): the share of a row that the rows of its cells represent, less what the penalty takes.
     """
 
     rows: np.ndarray
@@ -47,14 +49,16 @@ class RowWeights:
     effects: np.ndarray
     similarity: np.ndarray
     others: np.ndarray
+    coverage: np.ndarray
 
 
 class CellWeights(NamedTuple):
-    """Of the queries that fall into one cell: h (n, q), effects (n, q, c), kernel values (n, q)."""
+    """Of the queries that fall into one cell: h (n, q), effects (n, q, c), kernel values (n, q), coverage (q,)."""
 
     h: Tensor
     effects: Tensor
     K: Tensor
+    coverage: Tensor
 
 
 def weights_in_cell(problem: CellProblem, plan: LocalPlan, X: Tensor, intercept: bool) -> CellWeights:
@@ -66,18 +70,20 @@ def weights_in_cell(problem: CellProblem, plan: LocalPlan, X: Tensor, intercept:
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(C))
     K = plan.kernel(rows, X.double())
     h, A, M = inverse @ K, inverse @ Y, inverse.diagonal()
+    coverage = (K * h).sum(0) / plan.kernel.diag(X.double())
     if intercept:
         s = inverse.sum(0)
         share = s / s.sum()
         h = h - share[:, None] * (s @ K) + share[:, None]
         A, M = A - s[:, None] * (share @ Y), M - s * share
     errors = A / M.clamp(min=LEAST)[:, None]
-    return CellWeights(h, h[:, :, None] * errors[:, None, :], K)
+    return CellWeights(h, h[:, :, None] * errors[:, None, :], K, coverage)
 
 
 def row_weights(solver: CellSolver, model: CellModel, X: Tensor, n_top: int) -> RowWeights:
     """The rows that predictions of X, (n, d), are made of, the largest weights first."""
     P, n_outputs = len(model.partitions), model.partitions[0].b.shape[1]
+    coverage = np.zeros(len(X))
     sums: list[dict[int, np.ndarray]] = [
         {} for _ in range(len(X))
     ]  # training row -> weight, similarity, effects
@@ -87,6 +93,7 @@ def row_weights(solver: CellSolver, model: CellModel, X: Tensor, n_top: int) -> 
             if not len(places):
                 continue
             found = weights_in_cell(solver.problem(places), solver.plan, X[queries], solver.intercept)
+            coverage[queries.numpy()] += found.coverage.numpy() / P
             values = torch.cat(
                 [found.h[..., None] / P, found.K[..., None] / P, found.effects / P], dim=2
             ).numpy()
@@ -103,4 +110,4 @@ def row_weights(solver: CellSolver, model: CellModel, X: Tensor, n_top: int) -> 
         rows[query, : len(first)], values[query, : len(first)] = found_rows[first], each[first]
     total = np.array([sum(value[0] for value in known.values()) for known in sums])
     weights, similarity, effects = values[:, :, 0], values[:, :, 1], values[:, :, 2:]
-    return RowWeights(rows, weights, effects, similarity, total - weights.sum(1))
+    return RowWeights(rows, weights, effects, similarity, total - weights.sum(1), coverage)

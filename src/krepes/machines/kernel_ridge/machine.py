@@ -187,6 +187,8 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
             if space is None:
                 unlabelled = None if X_unlabelled is None else opener_of(self.kernel)(X_unlabelled)
                 space = self._prepared(data, unlabelled)
+            else:
+                space = self._divided(data, space, as_cells(self.local))
             if self._iterates(len(space.landmarks)):
                 return self._fit_by_iterations(X, data, space, checkpoint)
             self._learn(X, data, space, checkpoint)
@@ -208,23 +210,33 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         return replace(spec, n_landmarks=min(spec.n_landmarks, FEW_LANDMARKS))  # they are not used
 
     def _prepared(self, data: FitData, unlabelled: Source | None = None) -> FeatureSpace:
-        space = super()._prepared(data, unlabelled)
-        self._plan, self._cells_before = self._planned(data, space), None
+        return self._divided(data, super()._prepared(data, unlabelled), as_cells(self.local), compares=True)
+
+    def _divided(
+        self, data: FitData, space: FeatureSpace, asked: tuple[Cells, bool] | None, compares: bool = False
+    ) -> FeatureSpace:
+        """The space of the machine that is chosen; one that was given is for landmarks, unless cells are asked for."""
+        self._cells_before = None
+        wanted = asked is not None and (compares or not asked[1])
+        self._plan = self._planned(data, space, *asked) if wanted and asked is not None else None
         if self._plan is None or self._plan.uses_landmarks:
             return space
         return without_landmarks(space, self._plan)
+
+    def may_be_in_cells(self, n_rows: int) -> bool:
+        """Whether a fit of this many rows compares cells, or is in cells."""
+        asked = as_cells(self.local)
+        return asked is not None and (not asked[1] or n_rows >= ENOUGH * asked[0].size)
 
     @property
     def _cell_plan(self) -> LocalPlan | None:
         """The plan, if the machine is in cells."""
         return self._plan if self._plan is not None and self._plan.in_cells else None
 
-    def _planned(self, data: FitData, space: FeatureSpace) -> LocalPlan | None:
+    def _planned(
+        self, data: FitData, space: FeatureSpace, options: Cells, compares: bool
+    ) -> LocalPlan | None:
         """How the machine is built in cells, if it is."""
-        asked = as_cells(self.local)
-        if asked is None:
-            return None
-        options, compares = asked
         counting = data.counting_rows
         n = data.n_rows if counting is None else len(counting)
         reason = self._against_cells()
@@ -281,7 +293,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         left[kept.rows.argsort()] = errors
         found = self.targets_.matrix(kept.y) - left
         mean = float((weight @ left.square().sum(1)) / weight.sum())
-        held = HeldOutPredictions(kept.rows, torch.zeros_like(kept.rows), kept.y, weight, found, found)
+        held = replace(base.held_out, predictions=found, by_folds=found)
         compared = PenaltyErrors(np.array([plan.penalty]), np.array([mean]), "leave one out")
         # fits without folds stay, for rows that landmarks have not seen
         return replace(base, penalty=plan.penalty, errors=compared, held_out=held, cells=cells)
@@ -576,6 +588,12 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         super()._restore(state)
         if self._solution is not None and not self.targets_.are_encoded(self._solution.held_out.y):
             raise ValueError("The file is damaged: the targets of its rows are not of this model.")
+
+    def coverage(self, X: Any) -> np.ndarray:
+        """k_x^T (K + penalty)^-1 k_x / k(x, x) in a machine in cells; otherwise as `OnePassEstimator.coverage`."""
+        if self._cell_plan is None:
+            return super().coverage(X)
+        return self.row_weights(X, 1).coverage
 
     # Conformal prediction
 
