@@ -9,7 +9,15 @@ import pytest
 import torch
 from sklearn.metrics import adjusted_rand_score
 
-from krepes.clustering import Covariance, Filter, Precision, SubspaceClustering
+from krepes.clustering import (
+    Covariance,
+    ElasticNet,
+    Filter,
+    MatchingPursuit,
+    Precision,
+    SubspaceClustering,
+)
+from krepes.clustering.self_expression import DualExpression
 from krepes.kernels import ArcCosine, Custom, Gaussian, Linear, Polynomial
 from refusals import refuses, warns_of
 
@@ -223,3 +231,29 @@ def test_no_square_array_for_many_rows(monkeypatch):
     assert fitted.affinity_matrix_.nnz <= 2 * 7 * len(X)
     with refuses(ValueError, "truncation=None"):
         model(truncation=None).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("coding", "name"),
+    [
+        (ElasticNet(max_iter=0), "max_iter=0"),
+        (ElasticNet(max_iter=-1), "max_iter=-1"),
+        (ElasticNet(max_iter=1.5), "max_iter=1.5"),
+        (MatchingPursuit(tol="small"), "tol='small'"),
+    ],
+)
+def test_parameters_of_codings_that_make_no_sense_are_refused(coding, name):
+    with refuses(ValueError, name):
+        model(coding=coding).fit(lines(8)[0])
+
+
+def test_an_elastic_net_may_take_more_steps_than_can_be_counted():
+    X, _ = lines(8)
+    few, many = (model(coding=ElasticNet(max_iter=steps)).fit(X) for steps in (10_000, 2**70))
+    assert np.array_equal(few.labels_, many.labels_)
+
+
+def test_an_elastic_net_expresses_one_row_that_is_named_by_a_tensor():
+    """As a group of one row is, where groups are linked."""
+    C = ElasticNet().rows(DualExpression(Linear(), torch.from_numpy(lines(8)[0]), 1.0))
+    assert torch.equal(C(torch.tensor([5])), C(slice(5, 6)))

@@ -10,10 +10,11 @@ import pytest
 import torch
 from PIL import Image as Pictures
 from PIL import ImageOps
+from torch.utils.data import DataLoader
 
 from krepes import KernelEmbedding
 from krepes.base.random_streams import uniform
-from krepes.views import Chain, Colour, Image, PerRow, Views
+from krepes.views import Chain, Colour, Image, PerRow, Tabular, TimeSeries, Views
 from refusals import refuses
 
 IMAGES = np.random.default_rng(0).random((60, 6, 6, 3))
@@ -160,3 +161,22 @@ def test_colour_views_of_greys_and_colours():
     assert torch.allclose(same, X, atol=1e-3)
     bright, _ = Colour().fitted(X)(X, rows, seed=0)
     assert X.min() <= bright.min() <= bright.max() <= X.max()
+
+
+@pytest.mark.parametrize("loss", ["byol", "spectral_contrastive"])
+@pytest.mark.parametrize("views", ["tabular", [Tabular(), lambda x: x]], ids=["one", "chain"])
+def test_views_of_vectors_refuse_rows_in_a_list_and_rows_of_nothing(views, loss):
+    model = KernelEmbedding(2, views=views, loss=loss, n_landmarks=5)
+    listed = DataLoader(torch.from_numpy(IMAGES), 7, collate_fn=list)
+    with refuses(TypeError, "list", "torch.stack"):
+        model.fit(listed)
+    with refuses(ValueError, "60 rows of 0 columns"):
+        model.fit([()] * 60)
+
+
+def test_a_chain_takes_lists_where_every_part_does():
+    series = [torch.rand(n, 2) for n in (3, 5, 4)]
+    first, _ = Chain([TimeSeries(), lambda x: x + 1]).fitted(series)(series, torch.arange(3), seed=0)
+    assert [len(x) for x in first] == [3, 5, 4]
+    with refuses(TypeError, "Chain", "list"):
+        Chain([TimeSeries(), Tabular()])(series, torch.arange(3), seed=0)

@@ -22,6 +22,8 @@ from krepes.clustering.affinity import BLOCK_BYTES, CoefficientRows
 from krepes.clustering.self_expression import DualExpression, Index, SelfExpression
 from krepes.kernels import Linear
 
+MOST_STEPS = 2**31 - 1  # that scikit-learn can count
+
 
 class Coding(Component, ABC):
     """Expresses every sample by the others."""
@@ -105,6 +107,7 @@ class MatchingPursuit(Coding):
 
     def rows(self, expression: SelfExpression) -> CoefficientRows:
         check_count("n_nonzero", self.n_nonzero)
+        check_number("tol", self.tol, least=0)
         X, most = expression.X, min(int(self.n_nonzero), len(expression.X) - 1)
         size = rows_within(BLOCK_BYTES, 8 * len(X) * (most + 2))
 
@@ -178,11 +181,12 @@ class ElasticNet(Coding):
     def rows(self, expression: SelfExpression) -> CoefficientRows:
         check_number("l1_ratio", self.l1_ratio, above=0, most=1)
         check_number("strength", self.strength, above=1)
+        check_count("max_iter", self.max_iter)
         X = np.asfortranarray(expression.X.double().numpy().T)  # (d, n): samples are the columns
         gram = np.ascontiguousarray(X.T @ X)
 
         def coefficients(rows: Index) -> Tensor:
-            found = [self._one(X, gram, i) for i in np.arange(X.shape[1])[rows]]
+            found = [self._one(X, gram, i) for i in torch.arange(X.shape[1])[rows].tolist()]
             return torch.from_numpy(np.array(found)).to(expression.X)
 
         return coefficients
@@ -206,7 +210,7 @@ class ElasticNet(Coding):
                     alphas=[alpha],
                     precompute=gram,
                     Xy=Xy,
-                    max_iter=self.max_iter,
+                    max_iter=min(int(self.max_iter), MOST_STEPS),
                     tol=1e-3,
                     check_input=False,
                 )

@@ -41,6 +41,10 @@ class Chain(Views):
     def of_user(self) -> bool:
         return any(part.of_user for part in self._resolved())
 
+    @property
+    def takes_lists(self) -> bool:
+        return all(part.takes_lists for part in self._resolved())
+
     def check(self) -> None:
         super().check()
         if not isinstance(self.parts, list | tuple) or not self.parts:

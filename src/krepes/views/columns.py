@@ -31,8 +31,10 @@ def summarize(X: Tensor, groups: Groups, generator: Draws, keep_table: bool) -> 
     table (u, d), or None: up to 256 of the rows.
     """
     X = X.detach().cpu()
-    if len(X) == 0:
-        raise ValueError("Views cannot be fitted on zero rows.")
+    if X.numel() == 0:
+        raise ValueError(
+            f"Views cannot be fitted on {X.shape[0]} rows of {X.shape[1]} columns: there is nothing to change."
+        )
     mean = X.mean(dim=0, dtype=torch.float64)
     blocks = list(row_blocks(len(X), 4096))
     squares = sum(

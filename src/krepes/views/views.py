@@ -45,13 +45,16 @@ class Views(Component, ABC):
 
     # any view may come first; False: an anchor and its positive
     exchangeable: ClassVar[bool] = True
-    # True: rows may be a list of tensors of different lengths
-    takes_lists: ClassVar[bool] = False
     n_views: int
 
     def stand_in(self) -> Views:
         """A file keeps what the views were called: representations of new rows do not need them."""
         return ForeignViews(repr(self), self.n_views)
+
+    @property
+    def takes_lists(self) -> bool:
+        """Whether rows may be a list of tensors of different lengths."""
+        return False
 
     @property
     def shift_equivariant(self) -> bool:
@@ -68,7 +71,14 @@ class Views(Component, ABC):
         return not type(self).__module__.startswith("krepes.")
 
     def drawn(self, X: Any, rows: Tensor, seed: int, index: int) -> Rows:
-        """`view`; where it is the user's code, of a copy of the rows, and checked."""
+        """`view` of rows that views can be of; where it is the user's code, of a copy of the rows, and checked."""
+        floats = isinstance(X, SparseRows) or (isinstance(X, Tensor) and X.is_floating_point())
+        if not floats and not (self.takes_lists and isinstance(X, list)):
+            kind = X.dtype if isinstance(X, Tensor) else type(X).__name__
+            raise TypeError(
+                f"{type(self).__name__} acts on floating-point tensors and sparse rows; got {kind}. Convert first "
+                "(pixels: X / 255; lists: torch.stack)."
+            )
         if not self.of_user:
             return self.view(X, rows, seed, index)
         found = self.view(X.clone() if isinstance(X, Tensor) else deepcopy(X), rows.clone(), seed, index)
@@ -132,13 +142,6 @@ class Views(Component, ABC):
         seed : int
         """
         self.check()
-        listed = self.takes_lists and isinstance(X, list)
-        sparse = isinstance(X, SparseRows)
-        if not listed and not sparse and not (isinstance(X, Tensor) and X.is_floating_point()):
-            kind = X.dtype if isinstance(X, Tensor) else type(X).__name__
-            raise TypeError(
-                f"Views act on floating-point tensors and sparse rows; got {kind}. Convert first (pixels: X / 255)."
-            )
         if len(rows) != len(X):
             raise ValueError(f"{len(X)} rows of data came with {len(rows)} row indices; expected one each.")
         given: Any = X
