@@ -1,8 +1,9 @@
-"""Small random objects for kernels on them: strings, texts, sets and graphs, some of them empty or alike."""
+"""Small random objects for kernels on them: sparse rows, strings, texts, sets, graphs; some are empty or alike."""
 
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse
 
 from krepes.kernels import (
     CommonNeighbours,
@@ -18,6 +19,11 @@ from krepes.kernels import (
 )
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "The", "naïve", "dog"]
+
+
+def sparse_rows(n: int, width: int, density: float, rng: np.random.Generator) -> scipy.sparse.csr_array:
+    """Rows of normal numbers of which this share is there (scipy's own function has other arguments by version)."""
+    return scipy.sparse.csr_array(rng.normal(size=(n, width)) * (rng.random((n, width)) < density))
 
 
 def strings(n: int, seed: int = 0, alphabet: str = "abcé") -> list[str]:

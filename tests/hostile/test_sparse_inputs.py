@@ -17,9 +17,10 @@ from krepes.machines import KernelRidgeClassifier
 from krepes.sources import open_source
 from krepes.views import Image, Sparse
 from refusals import refuses
+from sample_objects import sparse_rows
 
 N, WIDTH = 60, 30
-X = scipy.sparse.random_array((N, WIDTH), density=0.2, rng=np.random.default_rng(0)).tocsr()
+X = abs(sparse_rows(N, WIDTH, 0.2, np.random.default_rng(0)))
 Y = np.arange(N) % 2
 
 

@@ -28,6 +28,7 @@ from krepes.machines import (
 from krepes.views import Sparse
 from krepes.views.sparse import CHOICE
 from labels import label
+from sample_objects import sparse_rows
 
 N, WIDTH = 90, 40
 SAME = 1e-10  # of sparse and dense kernel values in float64
@@ -49,10 +50,7 @@ KERNELS = NAMED + VARIANTS
 
 def rows(n: int = N, density: float = 0.15, seed: int = 0) -> scipy.sparse.csr_array:
     """Sparse rows of both signs, some of them twice, some nearly so, and some empty."""
-    rng = np.random.default_rng(seed)
-    X = scipy.sparse.random_array(
-        (n, WIDTH), density=density, rng=rng, data_sampler=rng.standard_normal
-    ).tocsr()
+    X = sparse_rows(n, WIDTH, density, np.random.default_rng(seed))
     if n < 20:
         return X
     return scipy.sparse.vstack(
@@ -94,10 +92,7 @@ def test_equal_rows_are_at_distance_zero_and_numbers_are_the_entries():
 @given(st.integers(0, 2**32 - 1))
 def test_manhattan_distances_are_sums_over_columns(seed):
     rng = np.random.default_rng(seed)
-    X, Y = (
-        scipy.sparse.random_array((5, 7), density=0.4, rng=rng, data_sampler=rng.standard_normal)
-        for _ in "ab"
-    )
+    X, Y = (sparse_rows(5, 7, 0.4, rng) for _ in "ab")
     naive = [[sum(abs(a - b) for a, b in zip(x, y)) for y in Y.toarray()] for x in X.toarray()]
     found = Laplacian(1.0, norm=1).distances_to(SparseRows(Y))(SparseRows(X))
     assert np.abs(found.numpy() - naive).max() < 1e-12
