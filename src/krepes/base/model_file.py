@@ -73,7 +73,10 @@ def _open(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     with _opened(path) as (header, content):
         # safetensors checks every offset against the number of bytes before it allocates. Copies, because products of
         # tensors that are not aligned in memory have other last bits.
-        tensors = {name: tensor.clone() for name, tensor in load(content()).items()}
+        try:
+            tensors = {name: tensor.clone() for name, tensor in load(content()).items()}
+        except KeyError as error:  # dtypes that an older safetensors does not know
+            raise ValueError(f"{path} is damaged: it holds {error}, which krepes does not write.") from error
     _check_bytes(path, header, tensors)
     return header, tensors
 
