@@ -90,7 +90,10 @@ def signature(value: Any) -> str:
         for name, parameter in found.parameters.items()
         if name != "self"
     ]
-    return re.sub(r" at 0x[0-9a-f]+", "", str(inspect.Signature(plain)))
+    text = re.sub(r" at 0x[0-9a-f]+", "", str(inspect.Signature(plain)))
+    return re.sub(
+        r"\d+\.\d{9,}", lambda number: f"{float(number[0]):.9g}", text
+    )  # numpy's last digits differ
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import threading
@@ -142,6 +143,8 @@ def test_silence_is_told_and_ends(fault, caplog):
     with SubprocessCluster(n_workers=workers, threads_per_worker=1, scheduler_kwargs=options) as cluster:
         client = Client(cluster, set_as_default=False)
         engine = Dask(client, patience=4)
+        # A scheduler reads the tasks itself, and answers nobody while it imports krepes.
+        client.run_on_scheduler(importlib.import_module, "krepes.embedding")
         if fault == "worker stopped":
             process = client.submit(os.getpid).result()
         if fault == "scheduler stopped":

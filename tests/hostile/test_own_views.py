@@ -170,7 +170,7 @@ def test_views_of_vectors_refuse_rows_in_a_list_and_rows_of_nothing(views, loss)
     listed = DataLoader(torch.from_numpy(IMAGES), 7, collate_fn=list)
     with refuses(TypeError, "list", "torch.stack"):
         model.fit(listed)
-    with refuses(ValueError, "60 rows of 0 columns"):
+    with refuses(ValueError, "zero", "(60, 0)"):
         model.fit([()] * 60)
 
 

@@ -325,7 +325,7 @@ SMALL = "--n-landmarks 20 --n-components 3 --trials 1"
         ("tune x.npz --range loss__temperature=a:b", 2, "expected KEY=LOW:HIGH"),
         ("tune x.npz --range loss__temperature=1:2:square", 2, "expected KEY=LOW:HIGH"),
         ("tune x.npz --range regularization=5:0.05", 2, "the lower end comes first"),
-        ("tune x.npz --range regularization=0:1:log", 2, "`log=True`"),
+        ("tune x.npz --range regularization=0:1:log", 2, "(low=0, high=1)"),
         ("tune x.npz --range regularization=NaN:1", 2, "both are finite"),
         ("tune x.npz --choice solver__batch_size=", 2, "expected KEY=A,B"),
         ("tune x.npz --choice regularization=1 --range regularization=1:2", 2, "was given before"),

@@ -122,7 +122,7 @@ def tables(folder, frame) -> dict:
     pq.write_table(pa.Table.from_pandas(frame), folder / "x.parquet", row_group_size=37)
     return {
         "pandas": frame,
-        "polars": polars.from_pandas(frame),
+        "polars": polars.from_arrow(pa.Table.from_pandas(frame)),
         "csv": folder / "x.csv",
         "text": str(folder / "x.csv"),
         "parquet": folder / "x.parquet",

@@ -78,7 +78,7 @@ def polars_frame():
 
 def duckdb_result():
     duckdb = pytest.importorskip("duckdb")
-    return duckdb.connect().from_arrow(TABLE).filter("x0 < 1e9")
+    return duckdb.from_arrow(TABLE).filter("x0 < 1e9")
 
 
 def excel_file(folder):

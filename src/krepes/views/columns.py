@@ -32,9 +32,7 @@ def summarize(X: Tensor, groups: Groups, generator: Draws, keep_table: bool) -> 
     """
     X = X.detach().cpu()
     if X.numel() == 0:
-        raise ValueError(
-            f"Views cannot be fitted on {X.shape[0]} rows of {X.shape[1]} columns: there is nothing to change."
-        )
+        raise ValueError(f"Views cannot be fitted on zero rows or columns: X has shape {tuple(X.shape)}.")
     mean = X.mean(dim=0, dtype=torch.float64)
     blocks = list(row_blocks(len(X), 4096))
     squares = sum(
