@@ -65,7 +65,7 @@ def expected_code(output: str) -> int:
 
 
 def agrees(output: str, printed: str) -> bool:
-    """Whether a command printed what the page says; accuracies may differ by a point, and boxes be wrapped elsewhere."""
+    """Whether a command printed what the page says; accuracies may differ by a point, and breaks of lines."""
     shown, found = (PERCENT.sub("? %", text.replace("│", " ")) for text in (output, printed))
     if not doctest.OutputChecker().check_output(shown, found, SAME):
         return False
