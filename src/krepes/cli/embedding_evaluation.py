@@ -29,7 +29,9 @@ from krepes.evaluation import (
     plan_protocol,
     verdict,
 )
+from krepes.evaluation.budget import Budget
 from krepes.evaluation.comparison.baselines import is_kernel_pca, same_kernel_pca
+from krepes.evaluation.comparison.draws import Method, run_draws
 from krepes.evaluation.comparison.label_curve import curve_of, usable_counts
 from krepes.evaluation.comparison.prediction_scores import FLOORS
 from krepes.evaluation.comparison.verdict import OURS, PCA, RAW
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
     from krepes.cli.commands.evaluate import Protocolled
 
 _BATCH_ROWS = 16_384
-_SLOW = 10_000_000  # labels x columns x classes: gradient boosting takes a minute for each draw
 SPREAD_COLUMNS = 4  # of the curve: with more counts, the deviations would not fit into 80 columns
 PROBE_WORDS = {"linear": "linear probe", "knn": "nearest neighbours", "ridge": "ridge probe"}
 PLURALS = {"accuracy": "accuracies", "balanced_accuracy": "balanced_accuracies"}
@@ -135,88 +136,62 @@ def _probe_all(
     probes: dict[str, dict[str, Any]] = {"ridge": {}}
     if plan.task == "classification":
         probes = {"linear": {"classifier": wanted.classifier}} | ({"knn": {}} if wanted.knn else {})
-    once = plan.distinct()
+    once, budget = plan.distinct(), Budget(wanted.budget)
     floor = once.floor(wanted.scoring)  # so is a scorer that does not fit
     features = _gather(model, dataset, plan.rows, wanted)
-    notes: list[str] = []
-    by_probe = _probed(once, features, probes, wanted)
-    first = next(iter(by_probe.values()))
-    if wanted.baselines and RAW in features:
-        first |= _baselines(once, features[RAW], wanted, notes)
-    results = {_row_name(name, probe): r for probe, found in by_probe.items() for name, r in found.items()}
+    judge = next(iter(probes))
+    results, notes = _measured(once, features, probes, wanted, budget)
+    if (made := len(results[OURS].results)) < len(once.draws):
+        floor = once.first(made).floor(wanted.scoring)
     curve = None
     if counts:
-        curve = _curve(plan, features, probes, wanted, counts, seed, notes)
+
+        def run(smaller: Protocol) -> tuple[Results, list[str]]:
+            parts = {name: Z[np.searchsorted(plan.rows, smaller.rows)] for name, Z in features.items()}
+            return _measured(smaller, parts, {judge: probes[judge]}, wanted, budget)
+
+        curve = curve_of(plan, counts, run, seed)
     few = None if curve is None else verdict(curve.at(curve.counts[0]))
+    judged = {name: result for name, result in results.items() if ", " not in name}
     notes = [note for result in results.values() for note in result.notes] + notes
     notes += [] if curve is None else curve.notes
-    whole = results | {FLOORS[plan.task]: floor}
-    return Evaluated(whole, verdict(first, floor), curve, few, list(dict.fromkeys(notes)))
+    named = {
+        f"{name}, {PROBE_WORDS[judge]}" if name in (OURS, PCA, RAW) else name: r
+        for name, r in results.items()
+    }
+    whole = named | {FLOORS[plan.task]: floor}
+    return Evaluated(whole, verdict(judged, floor), curve, few, list(dict.fromkeys(notes)))
 
 
-def _row_name(name: str, probe: str) -> str:
-    return f"{name}, {PROBE_WORDS[probe]}" if name in (OURS, PCA, RAW) else name
-
-
-def _probed(
+def _measured(
     plan: Protocol,
     features: Features,
     probes: dict[str, dict[str, Any]],
     wanted: Protocolled,
-) -> dict[str, Results]:
-    """Results by probe and by representation."""
+    budget: Budget,
+) -> tuple[Results, list[str]]:
+    """What the judging probe, the baselines and the other probes find, and notes on what was left out."""
+    judge, *others = probes
     shown = {name: Z for name, Z in features.items() if name != RAW or not wanted.no_raw}
-    found: dict[str, Results] = {}
-    with Bars().stage("Probing", len(shown) * len(probes) * len(plan.draws), unit="fits") as stage:
-        for probe, options in probes.items():
-            found[probe] = {
-                name: plan.run(Z, probe, lambda _: stage.advance(1), wanted.scoring, **options)
-                for name, Z in shown.items()
-            }
-    return found
+    methods = {name: Method(Z, judge, probes[judge]) for name, Z in shown.items()}
+    if wanted.baselines and RAW in features:
+        for name, estimator in baseline_estimators(plan.task, plan.n_labels).items():
+            methods[name] = Method(features[RAW], "estimator", {"estimator": estimator})
+    for probe in others:
+        methods |= {
+            f"{name}, {PROBE_WORDS[probe]}": Method(Z, probe, probes[probe]) for name, Z in shown.items()
+        }
+    with Bars().stage("Probing", len(methods) * len(plan.draws), unit="fits") as stage:
+
+        def progress(name: str) -> None:
+            stage.describe(f"Probing, {name}")
+            stage.advance(1)
+
+        return run_draws(plan, methods, budget, scoring=wanted.scoring, progress=progress, say=_say)
 
 
-def _baselines(plan: Protocol, X: np.ndarray, wanted: Protocolled, notes: list[str]) -> Results:
-    """Other methods on the raw features; one that cannot be used here is named in a note."""
-    if plan.n_labels * X.shape[1] * len(plan.labels.classes) > _SLOW:
-        line(
-            f"Baselines with {plan.n_labels:,} labels and {X.shape[1]:,} columns take minutes for each of "
-            f"{len(plan.draws)} draws; --label-fraction or --repeats 1 makes them faster.",
-            style="dim",
-        )
-    estimators = baseline_estimators(plan.task, plan.n_labels)
-    found = {}
-    with Bars().stage("Baselines", len(estimators) * len(plan.draws), unit="fits") as stage:
-        for name, estimator in estimators.items():
-            stage.describe(f"Baselines, {name}")
-            try:
-                found[name] = plan.run(
-                    X, "estimator", lambda _: stage.advance(1), wanted.scoring, estimator=estimator
-                )
-            except ValueError as error:
-                notes.append(f"{name} was left out: {error}".rstrip("."))
-    return found
-
-
-def _curve(
-    plan: Protocol,
-    features: Features,
-    probes: dict[str, dict[str, Any]],
-    wanted: Protocolled,
-    counts: list[int],
-    seed: int,
-    notes: list[str],
-) -> LabelCurve:
-    """The judging probe and the baselines with each number of labels."""
-    judge = next(iter(probes))
-
-    def run(smaller: Protocol) -> Results:
-        parts = {name: Z[np.searchsorted(plan.rows, smaller.rows)] for name, Z in features.items()}
-        found = _probed(smaller, parts, {judge: probes[judge]}, wanted)[judge]
-        beside = wanted.baselines and RAW in parts
-        return found | (_baselines(smaller, parts[RAW], wanted, notes) if beside else {})
-
-    return curve_of(plan, counts, run, seed)
+def _say(text: str) -> None:
+    line(f"{text} More with --budget.", style="dim")
 
 
 def _gather(model: KernelEmbedding, dataset: LabelledRows, rows: np.ndarray, wanted: Protocolled) -> Features:

@@ -9,17 +9,19 @@ from scipy.special import softmax
 
 from krepes.base.reporting import Bars, warn
 from krepes.base.rows import count_rows, number_columns
+from krepes.cli.command import with_options
 from krepes.cli.embedding_evaluation import wanted_rows
 from krepes.cli.memory_needed import left_out_as_sparse
 from krepes.cli.terminal import line, show_table
+from krepes.evaluation.budget import Budget
 from krepes.evaluation.comparison.prediction_scores import (
     MACHINE,
     Predicted,
+    Rivals,
     ScoredPredictions,
     all_predicted,
     fitted_elsewhere,
     out_of_fold,
-    rivals,
 )
 from krepes.evaluation.probe_result import NAMES
 from krepes.evaluation.scoring import score_words
@@ -42,7 +44,7 @@ WORDS = {
 
 
 def evaluate_machine(
-    machine: RidgeMachine, dataset: LabelledRows, raw: bool, baselines: bool
+    machine: RidgeMachine, dataset: LabelledRows, raw: bool, baselines: bool, seconds: float
 ) -> dict[str, Any]:
     """Score a machine on labelled rows beside others, print it, and return it as a dictionary."""
     if not isinstance(machine, KernelRidgeClassifier) and not getattr(machine.targets_, "flat", True):
@@ -54,12 +56,14 @@ def evaluate_machine(
     trained_on = landmarks_are_rows_of(machine, dataset.sources[0])
     by_folds = trained_on and dataset.test is None
     if by_folds:
-        found = _without_folds(machine, raw, baselines)
         n_folds = len(np.unique(machine.held_out_.folds.numpy()))
         left_out = f"each of {n_folds} folds" if machine._solved().cells is None else "each row"
+        others = _others(machine, raw, baselines, seconds, n_folds)
+        found = _without_folds(machine, others)
         how = f"{len(found.y):,} rows that the machine was trained on, by leaving out {left_out}"
     else:
-        found = _on_new_rows(machine, dataset, rows, raw, baselines)
+        others = _others(machine, raw, baselines, seconds)
+        found = _on_new_rows(machine, dataset, rows, others)
         how = f"{len(found.y):,} rows"
         seen = int(np.isin(rows, machine.held_out_rows_).sum()) if trained_on else 0
         if seen:
@@ -68,6 +72,8 @@ def evaluate_machine(
             )
     line(f"{dataset.describe()}. Tested on {how} ({dataset.where}).")
     scores = _show(found)
+    for note in others.notes:
+        line(with_options(f"Note: {note}."), style="dim")
     if by_folds:
         line(
             "Kernel and metric were chosen with all rows: rows of another file, or train --split, test them too.",
@@ -80,12 +86,20 @@ def evaluate_machine(
         "classes": getattr(machine.targets_, "values", None),
         "by": "folds" if by_folds else "new rows",
         "n_test": len(found.y),
+        "notes": others.notes,
         "verdict": found.verdict(),
         "results": scores,
     }
 
 
-def _without_folds(machine: RidgeMachine, raw: bool, baselines: bool) -> ScoredPredictions:
+def _others(machine: RidgeMachine, raw: bool, baselines: bool, seconds: float, n_fits: int = 1) -> Rivals:
+    """What the machine is compared with."""
+    y, c = _kept_targets(machine)
+    budget = Budget(seconds)
+    return Rivals.of(_task(c), len(y), raw=raw, baselines=baselines, budget=budget, n_fits=n_fits)
+
+
+def _without_folds(machine: RidgeMachine, others: Rivals) -> ScoredPredictions:
     """The rows kept with the machine, predicted by fits without their folds."""
     folds, scores = machine.held_out_.folds.numpy(), machine.held_out_.by_folds.numpy()
     y, c = _kept_targets(machine)
@@ -96,14 +110,13 @@ def _without_folds(machine: RidgeMachine, raw: bool, baselines: bool) -> ScoredP
     X = _kept_features(machine)
     if X is None:
         return ScoredPredictions({MACHINE: found}, y, c)
-    others = rivals(_task(c), len(y), raw=raw, baselines=baselines)
-    with Bars().stage("Fitting others", len(others) * len(np.unique(folds)), unit="fits") as stage:
+    with Bars().stage("Fitting others", len(others.fits) * others.n_fits, unit="fits") as stage:
         beside = out_of_fold(others, X, y, folds, c, stage.advance)
     return ScoredPredictions({MACHINE: found} | beside, y, c)
 
 
 def _on_new_rows(
-    machine: RidgeMachine, dataset: LabelledRows, rows: np.ndarray, raw: bool, baselines: bool
+    machine: RidgeMachine, dataset: LabelledRows, rows: np.ndarray, others: Rivals
 ) -> ScoredPredictions:
     """Labelled rows of DATA, predicted by the machine and by others that are fitted on the rows kept with it."""
     kept_y, c = _kept_targets(machine)
@@ -112,7 +125,6 @@ def _on_new_rows(
     X, predict = _kept_features(machine), None
     if X is not None:
         with Bars().stage("Fitting others"):
-            others = rivals(_task(c), len(kept_y), raw=raw, baselines=baselines)
             predict = fitted_elsewhere(others, X, kept_y, c)
     parts: dict[str, list[Predicted]] = {MACHINE: []}
     with Bars().stage("Predicting", len(rows)) as stage:

@@ -1,6 +1,7 @@
 """How good a representation is: probes, the protocol of the paper, comparisons and their verdict, and a search."""
 
 from krepes.evaluation.bandwidth_choice import BandwidthChoice, choose_bandwidth
+from krepes.evaluation.budget import Budget
 from krepes.evaluation.comparison.baselines import baseline_estimators, same_kernel_pca
 from krepes.evaluation.comparison.label_curve import LabelCurve, label_curve, plot_label_curve
 from krepes.evaluation.comparison.verdict import Difference, Verdict, paired_difference, verdict
@@ -25,6 +26,7 @@ from krepes.preprocessing.targets import TaskGuess, guess_task
 
 __all__ = [
     "BandwidthChoice",
+    "Budget",
     "Difference",
     "DownstreamBound",
     "GeneralizationBound",

@@ -23,6 +23,7 @@ from scipy.special import expit, softmax
 from sklearn.utils.metaestimators import available_if
 
 from krepes.base.validation import as_array, check_choice, check_share, generator_of
+from krepes.evaluation.budget import Budget, as_budget
 from krepes.evaluation.probe_inputs import check_inputs, draw_stratified, few_threads, validation_splits
 from krepes.evaluation.probe_result import FittedClassifier, ProbeResult
 from krepes.regression.logistic import logistic_path
@@ -35,6 +36,7 @@ C_GRID = tuple(float(f"{10 ** (e / 2):.3g}") for e in range(-8, 7))  # 1e-4 .. 1
 DEFAULT_C = 0.1
 PATIENCE = 4  # values of C that are worse than the best so far, before the search ends
 SEARCH_ROWS = 20_000
+LEAST_SEARCH_ROWS, SEARCH_CELLS = 2000, 1 << 25  # labels x columns x classes, where seconds are limited
 _BLOCK_CELLS = 1 << 24
 
 
@@ -90,6 +92,7 @@ def linear_probe(
     validation: float = 0.2,
     random_state: int | np.random.Generator | None = 0,
     search_rows: int = SEARCH_ROWS,
+    budget: Budget | float | None = None,
 ) -> ProbeResult[LinearClassifier]:
     """Fit a linear classifier on labelled rows of a representation and test it.
 
@@ -103,6 +106,8 @@ def linear_probe(
         five such parts.
     random_state : seed or generator of the split.
     search_rows : C is chosen with at most this many labels (a note says so); the final fit uses all.
+    budget : seconds for the choice of C, which then takes fewer labels where columns and classes are many. A note says
+        so, and where it ended early.
 
     Examples
     --------
@@ -121,9 +126,11 @@ def linear_probe(
     mean, scale = centre_and_scale(data.Z_train)
     X = (data.Z_train - mean) / scale
     classes, codes = np.unique(data.train, return_inverse=True)
-    grid = sorted(set(map(float, C_grid)))
+    grid, limit = sorted(set(map(float, C_grid))), as_budget(budget)
+    if limit.limited:
+        search_rows = min(search_rows, max(LEAST_SEARCH_ROWS, SEARCH_CELLS // (X.shape[1] * len(classes))))
     with few_threads(X):
-        C, accuracy, notes, start = _choose_C(path, X, codes, grid, validation, generator, search_rows)
+        C, accuracy, notes, start = _choose_C(path, X, codes, grid, validation, generator, search_rows, limit)
         ((W, b),) = path(X, codes, len(classes), [C], start)
     coef = W / scale
     fitted = LinearClassifier(coef, b - coef @ mean, data.classes[classes], classifier == "logistic")
@@ -145,6 +152,7 @@ def _choose_C(
     validation: float,
     generator: np.random.Generator,
     search_rows: int,
+    budget: Budget,
 ) -> tuple[float, float, list[str], Weights | None]:
     """The C with the best accuracy on validation parts of the labels, among equals the smallest; its accuracy, notes,
     and weights that were found with it."""
@@ -167,6 +175,7 @@ def _choose_C(
     chance = np.bincount(truth).max() / len(truth) + 1 / np.sqrt(len(truth))
     best, best_C, worse, start = -1.0, grid[0], 0, None
     paths = [path(X[fit], codes[fit], len(classes), grid) for fit, _ in splits]
+    before, longest = budget.clock(), 0.0
     for C, weights in zip(grid, zip(*paths)):
         fitted = [LinearClassifier(W, b, classes) for W, b in weights]
         told = [each.codes(X[held]) for each, (_, held) in zip(fitted, splits)]
@@ -177,4 +186,9 @@ def _choose_C(
             worse += 1
             if worse == PATIENCE:
                 break
+        now = budget.clock()
+        before, longest = now, max(longest, now - before)
+        if grid[-1] > C and not budget.allows(longest):
+            notes.append(f"the search for C ended at {C:g}, to keep the budget")
+            break
     return best_C, best, notes, start

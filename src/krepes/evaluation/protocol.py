@@ -11,7 +11,7 @@ draws is reported.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,26 +90,12 @@ class Protocol:
         **options: Any,
     ) -> ProtocolResult:
         """Probe a representation given for `self.rows`, in that order; `scoring` adds a scorer of scikit-learn."""
-        check_choice("probe", probe, PROBES)
-        if self.targets is not None and probe not in OF_QUANTITIES:
-            raise ValueError(f"probe={probe!r} is for classes; a regression takes probe='ridge'.")
-        if scoring is not None:
-            check_scoring(scoring)
-        Z, rows = check_matrix(Z), self.rows
-        if len(Z) != len(rows):
-            raise ValueError(f"Z has {len(Z):,} rows; the {len(rows):,} of protocol.rows are needed.")
-        start, results, without = time.perf_counter(), [], []
-        for (labelled, test), seed in zip(self.draws, self.seeds):
-            here, there = Z[np.searchsorted(rows, labelled)], Z[np.searchsorted(rows, test)]
-            y_test = self.y(test)
-            result = PROBES[probe](here, self.y(labelled), there, y_test, random_state=seed, **options)
-            found, parts = measured(result, there, y_test, scoring)
-            results.append(found)
-            without.append(parts)
+        drawn = Drawn(self, Z, probe, scoring, options)
+        for i in range(len(self.draws)):
+            drawn.add(i)
             if progress is not None:
-                progress(len(results))
-        groups = {name: np.stack([parts[name] for parts in without]) for name in without[0]}
-        return ProtocolResult(results, probe, time.perf_counter() - start, scoring, groups)
+                progress(i + 1)
+        return drawn.result()
 
     def floor(self, scoring: str | None = None) -> ProtocolResult:
         """The results without looking at the rows: the labels' most frequent class, or their mean."""
@@ -130,7 +116,54 @@ class Protocol:
         """The first draw alone where all are the same: with all labels and given test rows there is one to make."""
         first = self.draws[0]
         same = all(np.array_equal(a, b) for draw in self.draws[1:] for a, b in zip(draw, first))
-        return replace(self, draws=self.draws[:1], seeds=self.seeds[:1]) if same else self
+        return self.first(1) if same else self
+
+    def first(self, n_draws: int) -> Protocol:
+        """The first draws alone."""
+        return replace(self, draws=self.draws[:n_draws], seeds=self.seeds[:n_draws])
+
+
+class Drawn:
+    """What a probe finds on a representation, draw by draw.
+
+    Parameters
+    ----------
+    plan : Protocol
+    Z : array of shape (rows of the plan, h)
+    probe, scoring : as in `Protocol.run`.
+    options : of the probe.
+    """
+
+    def __init__(self, plan: Protocol, Z: Any, probe: str, scoring: str | None, options: Mapping[str, Any]):
+        check_choice("probe", probe, PROBES)
+        if plan.targets is not None and probe not in OF_QUANTITIES:
+            raise ValueError(f"probe={probe!r} is for classes; a regression takes probe='ridge'.")
+        if scoring is not None:
+            check_scoring(scoring)
+        self.plan, self.Z, self.rows = plan, check_matrix(Z), plan.rows
+        if len(self.Z) != len(self.rows):
+            raise ValueError(
+                f"Z has {len(self.Z):,} rows; the {len(self.rows):,} of protocol.rows are needed."
+            )
+        self.probe, self.scoring, self.options = probe, scoring, options
+        self.results: list[ProbeResult[Any]] = []
+        self.without: list[dict[str, np.ndarray]] = []
+        self.seconds = 0.0
+
+    def add(self, i: int, **options: Any) -> None:
+        """Measure one draw; `options` are of the probe, besides those for all draws."""
+        start, (labelled, test), seed = time.perf_counter(), self.plan.draws[i], self.plan.seeds[i]
+        here, there = (self.Z[np.searchsorted(self.rows, part)] for part in (labelled, test))
+        y, y_test = self.plan.y(labelled), self.plan.y(test)
+        result = PROBES[self.probe](here, y, there, y_test, random_state=seed, **self.options, **options)
+        found, parts = measured(result, there, y_test, self.scoring)
+        self.results.append(found)
+        self.without.append(parts)
+        self.seconds += time.perf_counter() - start
+
+    def result(self) -> ProtocolResult:
+        groups = {name: np.stack([parts[name] for parts in self.without]) for name in self.without[0]}
+        return ProtocolResult(self.results, self.probe, self.seconds, self.scoring, groups)
 
 
 def plan_protocol(

@@ -37,6 +37,9 @@ class Protocolled:
     no_raw: Annotated[bool, option("--no-raw", "Leave out the rows as they enter the kernel.")] = False
     no_pca: Annotated[bool, option("--no-pca", "Leave out kernel PCA on the same landmarks.")] = False
     baselines: Annotated[bool, option("--baselines", "Also boosting, a random forest, an RBF SVM.")] = False
+    budget: Annotated[
+        float, option("Seconds for probes and baselines; what does not fit is left out, in words.", min=1)
+    ] = 60
 
     def counts(self) -> list[int]:
         """Numbers of labels as they are written, 50,100,300."""
@@ -151,7 +154,7 @@ def _scored(
         )
     if test is not None:
         raise typer.BadParameter(f"--test: {path} is a machine. Give the test rows as DATA.")
-    for name in changed(wanted, ("n_repeats", "classifier", "no_raw", "baselines")):
+    for name in changed(wanted, ("n_repeats", "classifier", "no_raw", "baselines", "budget")):
         raise typer.BadParameter(f"{name} is for representations; {path} is a machine.")
     dataset = _opened(machine, rows, labels)
-    return evaluate_machine(machine, dataset, not wanted.no_raw, wanted.baselines)
+    return evaluate_machine(machine, dataset, not wanted.no_raw, wanted.baselines, wanted.budget)

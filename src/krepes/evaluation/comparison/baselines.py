@@ -5,7 +5,7 @@ settings, apart from smaller leaves where labels are few (20 rows in a leaf of 5
 chooses C and gamma on parts of the labels.
 
 Cost of a draw with n labels, d columns and K classes: boosting O(100 K n d), forest O(300 n log n sqrt d), machine
-O(n^2 d) 45 times with at most 2,000 labels, then once with at most 10,000.
+O(n^2 d) 45 times with at most 2,000 labels, then once with at most 10,000; fewer where columns are more than 100.
 
 Kernel PCA in the feature space of a model: the same preprocessing, kernel and landmarks, without views.
 
@@ -43,7 +43,7 @@ from krepes.views import NoViews
 
 BOOSTING, FOREST, MACHINE = "gradient boosting", "random forest", "RBF SVM"
 N_TREES = 300
-SEARCH_LABELS, MOST_LABELS = 2000, 10_000
+SEARCH_LABELS, MOST_LABELS, USUAL_COLUMNS = 2000, 10_000, 100
 C_VALUES = (1.0, 10.0, 100.0)
 GAMMAS = (0.1, 1.0, 10.0)  # times 1 / d, of columns of unit variance
 
@@ -69,8 +69,8 @@ class TunedMachine(BaseEstimator):
     Parameters
     ----------
     task : "classification" or "regression"
-    search_labels : the most labels used for the choice.
-    most_labels : the most labels used for the fit; `notes_` says if there were more.
+    search_labels : the most labels used for the choice, of 100 columns; fewer with more columns, at the same cost.
+    most_labels : the most labels used for the fit, likewise; `notes_` says if there were more.
     random_state : seed of the parts.
     """
 
@@ -82,11 +82,12 @@ class TunedMachine(BaseEstimator):
     def fit(self, X: np.ndarray, y: np.ndarray) -> TunedMachine:
         generator = np.random.default_rng(self.random_state)
         self.notes_: list[str] = []
-        rows = self._some(y, self.most_labels, generator)
+        fewer = min(1.0, (USUAL_COLUMNS / X.shape[1]) ** 0.5)
+        rows = self._some(y, int(fewer * self.most_labels), generator)
         if len(rows) < len(y):
             self.notes_ = [f"the {MACHINE} was fitted on {len(rows):,} of the {len(y):,} labels"]
         X, y = X[rows], y[rows]
-        few = self._some(y, self.search_labels, generator)
+        few = self._some(y, int(fewer * self.search_labels), generator)
         splits = validation_splits(self._strata(y[few]), 0.2, generator)
         machine, prefix = self._machine()
         gammas = [gamma / X.shape[1] for gamma in GAMMAS]

@@ -16,7 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from krepes.base.display import text_table
+from krepes.base.reporting import display
 from krepes.base.validation import check_same_rows, is_integer
+from krepes.evaluation.budget import Budget, as_budget
+from krepes.evaluation.comparison.draws import Method, run_draws
 from krepes.evaluation.comparison.verdict import OURS, PCA, RAW
 from krepes.evaluation.probe_inputs import check_matrix
 from krepes.evaluation.probe_result import NAMES
@@ -26,7 +29,8 @@ from krepes.preprocessing.targets import guess_task
 
 COUNTS = (50, 100, 300, 1000)
 
-Runner = Callable[[Protocol], Mapping[str, ProtocolResult]]  # results by name, of one protocol
+# results by name, of one protocol, and notes
+Runner = Callable[[Protocol], tuple[Mapping[str, ProtocolResult], Sequence[str]]]
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -75,6 +79,8 @@ def label_curve(
     test_fraction: float = 0.2,
     random_state: int | None = 0,
     scoring: str | None = None,
+    budget: Budget | float | None = None,
+    verbose: int = 0,
     **options: Any,
 ) -> LabelCurve:
     """How well a probe does on several representations, with few labels and with more.
@@ -85,6 +91,8 @@ def label_curve(
     y, train, test, n_repeats, test_fraction, random_state, scoring : as in `probe_protocol`.
     counts : numbers of labels. Those above the number of training labels are left out; a note says so.
     probe : as in `probe_protocol`; by default "linear", and "ridge" where y looks like a quantity.
+    budget : seconds. Draws, representations and counts that do not fit are left out; notes say so. No limit by default.
+    verbose : 1 shows progress on a terminal.
 
     Examples
     --------
@@ -112,20 +120,30 @@ def label_curve(
     for name, Z in features.items():
         check_same_rows(len(plan.labels.codes), len(Z), "y", repr(name))
 
-    def run(smaller: Protocol) -> dict[str, ProtocolResult]:
-        rows = smaller.rows
-        return {
-            name: smaller.run(Z[rows], method, scoring=scoring, **options) for name, Z in features.items()
-        }
+    limit, counted = as_budget(budget), usable_counts(counts, plan.n_labels)[0]
+    with display(verbose).stage("Probing", len(counted) * len(features) * n_repeats, unit="fits") as stage:
 
-    return curve_of(plan, counts, run, random_state)
+        def run(smaller: Protocol) -> tuple[Mapping[str, ProtocolResult], Sequence[str]]:
+            methods = {name: Method(Z[smaller.rows], method, options) for name, Z in features.items()}
+            return run_draws(smaller, methods, limit, scoring=scoring, progress=lambda _: stage.advance(1))
+
+        return curve_of(plan, counts, run, random_state)
 
 
 def curve_of(plan: Protocol, counts: Sequence[int], run: Runner, random_state: int | None = 0) -> LabelCurve:
-    """The curve of anything that `run` can evaluate by a protocol."""
+    """The curve of anything that `run` can evaluate by a protocol, from few labels to many, until draws are missing."""
     usable, notes = usable_counts(counts, plan.n_labels)
-    found = [run(plan.with_labels(count, random_state)) for count in usable]
-    return LabelCurve(usable, {name: [part[name] for part in found] for name in found[0]}, notes)
+    found: list[Mapping[str, ProtocolResult]] = []
+    for count in usable:
+        if found and len(next(iter(found[-1].values())).results) < len(plan.draws):
+            rest = ", ".join(f"{count:,}" for count in usable[len(found) :])
+            notes.append(f"{rest} labels: left out, to keep the budget")
+            break
+        results, remarks = run(plan.with_labels(count, random_state))
+        found.append(results)
+        notes += [f"with {count:,} labels, {remark}" for remark in remarks]
+    names = [name for name in found[0] if all(name in results for results in found)]
+    return LabelCurve(usable[: len(found)], {name: [part[name] for part in found] for name in names}, notes)
 
 
 def usable_counts(counts: Sequence[int], n_labels: int) -> tuple[list[int], list[str]]:

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from krepes.base.estimators import Predictor
+from krepes.evaluation.budget import Budget
 from krepes.evaluation.comparison.baselines import baseline_estimators
 from krepes.evaluation.comparison.verdict import LEAST, Difference
 from krepes.evaluation.linear import LinearClassifier, linear_probe
@@ -133,33 +135,87 @@ class ScoredPredictions:
         return f"This machine and {other} are level ({best.words(signed=True)}): chance can explain the difference."
 
 
-def rivals(task: str, n_labels: int, *, raw: bool = True, baselines: bool = False) -> dict[str, Fit]:
-    """Functions that fit, by name: a linear method, with `baselines` trees and more, and a constant."""
-    classes = task == "classification"
-    found: dict[str, Fit] = {}
-    if raw:
-        name = "logistic regression" if classes else "ridge regression"
-        found[f"raw features, {name}"] = _fit_linear if classes else LeaveOneOutRidge().fit
-    if baselines:
-        found |= {name: each.fit for name, each in baseline_estimators(task, n_labels).items()}
-    floor = DummyClassifier(strategy="prior") if classes else DummyRegressor()
-    return found | {FLOORS[task]: floor.fit}
+@dataclass(frozen=True, eq=False)
+class Rivals:
+    """Other methods for the rows that a machine was trained on.
+
+    Attributes
+    ----------
+    fits : {name: function that fits}
+    budget : Budget
+    n_fits : int
+        How often each is fitted.
+    notes : list of str
+        What was left out, or cut short.
+    """
+
+    fits: dict[str, Fit]
+    budget: Budget
+    n_fits: int
+    notes: list[str]
+
+    @classmethod
+    def of(
+        cls,
+        task: str,
+        n_labels: int,
+        *,
+        raw: bool = True,
+        baselines: bool = False,
+        budget: Budget | None = None,
+        n_fits: int = 1,
+    ) -> Rivals:
+        """A linear method, with `baselines` trees and more, and a constant."""
+        classes = task == "classification"
+        found = cls({}, budget or Budget(), n_fits, [])
+        if raw:
+            name = "logistic regression" if classes else "ridge regression"
+            found.fits[f"raw features, {name}"] = found._linear if classes else LeaveOneOutRidge().fit
+        if baselines:
+            found.fits.update({name: each.fit for name, each in baseline_estimators(task, n_labels).items()})
+        floor = DummyClassifier(strategy="prior") if classes else DummyRegressor()
+        found.fits[FLOORS[task]] = floor.fit
+        return found
+
+    def _linear(self, X: np.ndarray, y: np.ndarray) -> LinearClassifier:
+        found = linear_probe(X, y, X[:1], y[:1], budget=self.budget.part(2 * self.n_fits))
+        self.notes.extend(note for note in found.notes if note not in self.notes)
+        return found.model
+
+    def affordable(self, X: np.ndarray, y: np.ndarray) -> dict[str, Fit]:
+        """The methods for which there is time, the constant always; a note on each of the others."""
+        *others, floor = self.fits
+        kept, some = {}, np.random.default_rng(0).permutation(len(y))
+        for name in others:
+            fit = self.fits[name]
+            trial = None if fit == self._linear else partial(_on_some, fit, X, y, some)
+            if why := self.budget.refusal(len(y), self.n_fits, trial):
+                self.notes.append(f"{name} was left out: {why}")
+            else:
+                kept[name] = fit
+        return kept | {floor: self.fits[floor]}
 
 
-def _fit_linear(X: np.ndarray, y: np.ndarray) -> LinearClassifier:
-    return linear_probe(X, y, X[:1], y[:1]).model
+def _on_some(fit: Fit, X: np.ndarray, y: np.ndarray, order: np.ndarray, n: int) -> None:
+    fit(X[order[:n]], y[order[:n]])
 
 
 def fitted_elsewhere(
-    fits: Mapping[str, Fit], X: np.ndarray, y: np.ndarray, classes: int | None
+    rivals: Rivals, X: np.ndarray, y: np.ndarray, classes: int | None
 ) -> Callable[[np.ndarray], dict[str, Predicted]]:
     """Fit all on some rows; a function that predicts others."""
+    return _fitted(rivals.affordable(X, y), X, y, classes)
+
+
+def _fitted(
+    fits: Mapping[str, Fit], X: np.ndarray, y: np.ndarray, classes: int | None
+) -> Callable[[np.ndarray], dict[str, Predicted]]:
     fitted = {name: fit(X, y) for name, fit in fits.items()}
     return lambda rows: {name: predicted_by(each, rows, classes) for name, each in fitted.items()}
 
 
 def out_of_fold(
-    fits: Mapping[str, Fit],
+    rivals: Rivals,
     X: np.ndarray,
     y: np.ndarray,
     folds: np.ndarray,
@@ -167,9 +223,10 @@ def out_of_fold(
     progress: Callable[[int], None],
 ) -> dict[str, Predicted]:
     """Predictions of every row by fits without its fold."""
+    fits = rivals.affordable(X, y)
     parts: dict[str, list[Predicted]] = {name: [] for name in fits}
     for fold in np.unique(folds):
-        predict = fitted_elsewhere(fits, X[folds != fold], y[folds != fold], classes)
+        predict = _fitted(fits, X[folds != fold], y[folds != fold], classes)
         for name, found in predict(X[folds == fold]).items():
             parts[name].append(found)
         progress(len(fits))
