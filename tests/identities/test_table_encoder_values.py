@@ -37,7 +37,9 @@ def naive_standardise(values: list[float | None]) -> list[float]:
 def test_numbers_are_standardised_and_imputed_by_the_median(values):
     if not any(v is not None and not math.isnan(v) for v in values):
         values = [*values, 1.0]
-    encoder = TableEncoder(dtype="float64").fit(pa.table({"v": pa.array(values, pa.float64())}))
+    encoder = TableEncoder(dtype="float64", tails="plain").fit(
+        pa.table({"v": pa.array(values, pa.float64())})
+    )
     Z = encoder.transform(pa.table({"v": pa.array(values, pa.float64())}))
     present = [v for v in values if v is not None and not math.isnan(v)]
     if min(present) == max(present):
@@ -330,3 +332,48 @@ def test_many_rare_and_new_levels_each_have_their_own_code():
         value if value in often else "(rare)" if value in set(seldom) else "(unseen)" for value in mixed
     ]
     assert found == expected
+
+
+def naive_ranks(values: list[float]) -> list[float]:
+    """The share of values below each, and half of those equal to it."""
+    return [(sum(v < x for v in values) + sum(v == x for v in values) / 2) / len(values) for x in values]
+
+
+def test_numbers_with_a_heavy_tail_are_standardised_ranks():
+    """Heights of birds are mostly zero, and the others would be one number beside the largest."""
+    heights = [0.0] * 60 + [float(10 * k) for k in range(1, 30)] + [500.0 * k for k in range(1, 12)]
+    table = {"height": heights, "age": [20.0 + k % 50 for k in range(100)]}
+    encoder = TableEncoder(dtype="float64").fit(table)
+    assert [role["detail"].split(";")[0] for role in encoder.roles_] == [
+        "heavy tail, as ranks",
+        "mean 44.5, deviation 14.43",
+    ]
+    encoded = encoder.transform(table)
+    assert np.allclose(encoded[:, 0], naive_standardise(naive_ranks(heights)), rtol=0, atol=1e-12)
+    assert np.allclose(encoded[:, 1], naive_standardise(table["age"]), rtol=0, atol=1e-12)
+    decoded = encoder.inverse_transform(encoded)
+    assert np.allclose(decoded["height"], heights, rtol=0, atol=1e-9)
+    beyond = encoder.transform({"height": [1e9, -1e9], "age": [30.0, 30.0]})[:, 0]
+    assert beyond.tolist() == [encoded[:, 0].max(), encoded[:, 0].min()]
+    plain = TableEncoder(dtype="float64", tails="plain").fit(table).transform(table)
+    assert np.allclose(plain[:, 0], naive_standardise(heights), rtol=0, atol=1e-12)
+
+
+def test_a_wild_cell_alone_is_no_heavy_tail():
+    values = [*np.random.default_rng(0).normal(size=999).tolist(), 1e6]
+    (column,) = TableEncoder().fit({"v": values}).columns_
+    assert column.curve.size == 0
+
+
+def test_squashed_numbers_grow_slower_and_slower():
+    """z / sqrt(1 + (z / 3)^2) of z by median and quartiles, then standardised: an order that stays."""
+    values = np.sort(np.random.default_rng(0).standard_cauchy(size=200))
+    encoder = TableEncoder(dtype="float64", tails="squash").fit({"v": values})
+    encoded = encoder.transform({"v": values})[:, 0]
+    low, median, high = np.quantile(values, [0.25, 0.5, 0.75])
+    z = (values - median) / (high - low) * 1.349
+    squashed = z / np.sqrt(1 + (z / 3) ** 2)
+    assert np.allclose(encoded, (squashed - squashed.mean()) / squashed.std(), rtol=0, atol=1e-12)
+    assert (np.diff(encoded) > 0).all()
+    with refuses(ValueError, "tails='log'"):
+        TableEncoder(tails="log").fit({"v": values})

@@ -39,6 +39,9 @@ from krepes.machines.targets import Targets
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates, Preprocess
 
+MOST_TABLE_COLUMNS = (
+    1024  # encoded, of which most are levels or text: there L1 distances are worth their time
+)
 SAME_SPREAD = 1e-9  # relative difference of the columns' spreads up to which they are the same
 
 Kernels = str | Kernel | Callable | Sequence[str | Kernel | Callable]
@@ -344,7 +347,7 @@ class KernelSearch:
 
     def rivals(self, inputs: InputSpace, width: int) -> list[Kernel]:
         """The kernels that compete for rows of this many columns, with the lengthscale that was asked for."""
-        narrow = inputs.kind in ("table", "vectors") and width <= MOST_COLUMNS
+        narrow = width <= {"table": MOST_TABLE_COLUMNS, "vectors": MOST_COLUMNS}.get(inputs.kind, 0)
         named = [k if isinstance(k, Automatic) else k.suited(inputs.layout) for k in self.given()]
         kernels = named or [*([Cosine()] if inputs.kind == "sparse" else []), *self.score.usual(narrow)]
         if self.searches_lengthscale:

@@ -79,7 +79,7 @@ class ColumnChoice:
 
     Parameters
     ----------
-    min_frequency, max_levels, columns : as in `TableEncoder`.
+    min_frequency, max_levels, columns, tails : as in `TableEncoder`.
     ids : whether columns may be ids; columns of an array are not.
     """
 
@@ -87,6 +87,7 @@ class ColumnChoice:
     max_levels: int
     ids: bool
     columns: Mapping[str, str]
+    tails: str
 
     def __call__(self, schema: pa.Schema, scan: ColumnScan, sample: pa.Table) -> list[Column]:
         """Every column of a table; `sample` is the rows that medians and usual ranges are taken from."""
@@ -116,7 +117,7 @@ class ColumnChoice:
         if kind == "date or time" and not duration:
             return Date.of_seconds(*given, form="time" if pt.is_time(value_type) else "year first")
         warn_of_nines(field.name, sample.values)
-        column = Number.learned(*given)
+        column = Number.learned(*given).with_tails(sample, self.tails)
         if scan.sentinels:
             column = replace(column, words=[f"{word:g}" for word in scan.sentinels])
         return column.noted("seconds", ": ") if duration else column
@@ -147,7 +148,7 @@ class ColumnChoice:
             column: Date | Number = Date.of_seconds(*given, form=reading.form)
         else:
             warn_of_nines(name, numbers.values)
-            column = Number.learned(*given)
+            column = Number.learned(*given).with_tails(numbers, self.tails)
         return replace(
             column.noted(reading.note),
             form=reading.form,

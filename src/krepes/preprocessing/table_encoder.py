@@ -1,6 +1,7 @@
 """TableEncoder: a table's columns as numbers that kernels can compare.
 
-    number      (x - mean) / deviation, population moments of the values that are there, without wild cells
+    number      (x - mean) / deviation, population moments of the values that are there, without wild cells;
+                of ranks instead of values where these have a heavy tail (`columns.number`)
     date        years, standardised; time of day, day of week and day of year as points on circles
     category    one-hot
     text        groups of characters, hashed
@@ -32,7 +33,7 @@ from krepes.preprocessing.column_choice import KINDS, TARGET_NAMES, ColumnChoice
 from krepes.preprocessing.column_scan import ColumnScan, TableScan
 from krepes.preprocessing.column_values import family, first_values
 from krepes.preprocessing.columns import Column, LeftOut
-from krepes.preprocessing.columns.number import infinite
+from krepes.preprocessing.columns.number import TAILS, infinite
 from krepes.sources import Rows, Source, TableSource, open_source
 from krepes.sources.row_sampling import RawReader, sampled_indices
 from krepes.sources.source import is_pandas, is_polars
@@ -56,8 +57,9 @@ def empty_table(X: Any) -> list[str] | None:
 class TableEncoder(TransformerMixin, Component):
     """Standardise, impute and one-hot encode the columns of a table.
 
-    Numbers (integers, floats, decimals, true/false) are standardised. Where values were missing, an indicator
-    column is added; a missing value becomes the median, also in columns that had none missing when fitted.
+    Numbers (integers, floats, decimals, true/false) are standardised; where they have a heavy tail, such as incomes or
+    counts that are mostly zero, their ranks are (`tails`). Where values were missing, an indicator column is added; a
+    missing value becomes the median, also in columns that had none missing when fitted.
     Text that is numbers, dates or two words for yes and no is read as such; the form (decimal comma, day first) is
     decided by the whole column, and `roles_` says it. Dates become years, and the time of day, day of week and day of
     year as sine and cosine, as far as the column spans them.
@@ -87,6 +89,10 @@ class TableEncoder(TransformerMixin, Component):
         Words that mean a missing value, instead of the usual ones (NA, NaN, null, n/a, ...; in columns of numbers and
         dates also "-", "?", "unknown" and the like). "NA" is kept among codes of two capitals, such as countries. A
         number, such as "-999", is missing in columns of numbers. Empty cells always are.
+    tails : "ranks", "squash" or "plain", default="ranks"
+        "ranks" takes the share of values below a number, and half of those equal to it, in columns with a kurtosis
+        above 5; numbers outside the range that was fitted are moved to its ends. "squash" takes z / sqrt(1 + (z/3)^2)
+        in every column, z by median and quartiles. "plain" takes numbers as they are.
 
     Attributes
     ----------
@@ -105,10 +111,11 @@ class TableEncoder(TransformerMixin, Component):
 
     Notes
     -----
-    Medians are exact up to 50,000 rows (and about 2 million cells), and beyond that come from a uniform sample
-    of that size. Where at most two values in a thousand lie very far out (`krepes.base.column_scale`) and make
-    the deviation more than five times as large, mean and deviation leave them out; `roles_` says so. Infinite
-    values are an error: a mean and a deviation of them do not exist.
+    Medians and ranks are exact up to 50,000 rows (and about 2 million cells), and beyond that come from a uniform
+    sample of that size. Ranks go through at most 256 values, with straight lines between them. Where at most two
+    values in a thousand lie very far out (`krepes.base.column_scale`) and make the deviation more than five times as
+    large, mean and deviation leave them out; `roles_` says so. Infinite values are an error: a mean and a deviation
+    of them do not exist.
 
     Examples
     --------
@@ -132,6 +139,7 @@ class TableEncoder(TransformerMixin, Component):
         dtype: str = "float32",
         columns: dict[str, str] | None = None,
         missing: Sequence[str] | None = None,
+        tails: str = "ranks",
     ):
         self.exclude = exclude
         self.label = label
@@ -140,6 +148,7 @@ class TableEncoder(TransformerMixin, Component):
         self.dtype = dtype
         self.columns = columns
         self.missing = missing
+        self.tails = tails
 
     columns_: list[Column]
     left_out_: list[Column]  # of the class LeftOut
@@ -216,7 +225,9 @@ class TableEncoder(TransformerMixin, Component):
         )
         if scan.infinite:
             raise infinite(sorted(scan.infinite))
-        choose = ColumnChoice(self.min_frequency, self.max_levels, self.named_, self.columns or {})
+        choose = ColumnChoice(
+            self.min_frequency, self.max_levels, self.named_, self.columns or {}, self.tails
+        )
         seen = sample.select(scanned)
         self._keep(choose(usable.schema, scan, seen))
         self._examples = {name: str(value) for name, value in first_values(seen).items()}
@@ -362,6 +373,7 @@ class TableEncoder(TransformerMixin, Component):
             )
         check_count("max_levels", self.max_levels)
         check_choice("dtype", self.dtype, ("float32", "float64"))
+        check_choice("tails", self.tails, TAILS)
         for name, value in (("exclude", self.exclude), ("missing", self.missing)):
             if isinstance(value, str):
                 raise ValueError(f"{name} must be a list of columns or words; got {value!r}.")

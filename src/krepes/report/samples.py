@@ -55,6 +55,8 @@ class Feature(ShownColumn):
         A number v enters the kernel as (v - mean) / scale; a missing one as that of `fill`.
     indicator : bool
         Whether a missing value enters the kernel as such, too.
+    curve : list of two lists of numbers, or None
+        Where it is there, v is first moved from the first list to the second, by straight lines.
     pair : list of str or None
         The words that 1 and 0 were in the table.
     """
@@ -66,6 +68,7 @@ class Feature(ShownColumn):
     fill: float = 0.0
     indicator: bool = False
     pair: list[str] | None = None
+    curve: list[list[float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -188,8 +191,8 @@ def _decoded(column: Column | str, part: np.ndarray) -> np.ndarray:
         return part.argmax(1)
     if not isinstance(column, Standardised):
         return part[:, 0]
-    decimals = min(5 - int(np.floor(np.log10(column.scale))), 300)  # what single precision has kept
-    values = np.round(part[:, 0] * column.scale + column.mean, decimals) + 0.0
+    decimals = min(5 - int(np.floor(np.log10(column.unit_of_digits))), 300)  # what single precision has kept
+    values = np.round(column.numbers(part[:, 0]), decimals) + 0.0
     return np.where(part[:, -1] > 0.5, np.nan, values) if column.indicator else values
 
 
@@ -203,7 +206,7 @@ def _rebuilt(column: Column | str, rows: OriginalRows, j: int) -> np.ndarray:
             [place["(missing)" if v is None else v] for v in rows.column(column.name).to_pylist()]
         )
     assert isinstance(column, Standardised)
-    decimals = min(2 - int(np.floor(np.log10(column.scale))), 300)
+    decimals = min(2 - int(np.floor(np.log10(column.unit_of_digits))), 300)
     return np.round(column.decoded_numbers(rows.column(column.name)), decimals) + 0.0
 
 
@@ -228,6 +231,7 @@ def _feature(
         rebuilt,
         mean=column.mean,
         scale=column.scale,
+        curve=column.curve.tolist() if column.curve.size else None,
         fill=column.median,
         indicator=column.indicator,
         pair=list(column.pair) if isinstance(column, YesNo) else None,

@@ -1,7 +1,17 @@
 // Where a row and another row or a landmark agree, column by column: the usual squared difference from the other, over all
 // rows, less that of this row, in the units in which the kernel compares.
 
-const scaled = (feature, value) => ((Number.isNaN(value) ? feature.fill : value) - feature.mean) / feature.scale;
+/** A value on the curve of its column, by straight lines between its points. */
+function bent(curve, value) {
+  if (!curve) return value;
+  const [x, u] = curve;
+  const k = x.findIndex((knot) => knot >= value);
+  if (k <= 0) return u[k < 0 ? u.length - 1 : 0];
+  return u[k - 1] + ((u[k] - u[k - 1]) * (value - x[k - 1])) / (x[k] - x[k - 1]);
+}
+
+const scaled = (feature, value) =>
+  (bent(feature.curve, Number.isNaN(value) ? feature.fill : value) - feature.mean) / feature.scale;
 
 for (const feature of features) {
   if (feature.levels) {
