@@ -2,7 +2,7 @@
 
     next draw      begins where it fits, if it takes as long as the longest before it
     a baseline     is tried on an eighth of the labels first; all of them take about eight times as long
-    search for C   ends when half of the seconds that are left are spent
+    search for C   ends when its part of the seconds is spent: what is left over the draws to make, or half of it
 
 What is left out is said in words. Without a limit nothing is measured twice and nothing is left out.
 """

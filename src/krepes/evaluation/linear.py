@@ -36,7 +36,7 @@ C_GRID = tuple(float(f"{10 ** (e / 2):.3g}") for e in range(-8, 7))  # 1e-4 .. 1
 DEFAULT_C = 0.1
 PATIENCE = 4  # values of C that are worse than the best so far, before the search ends
 SEARCH_ROWS = 20_000
-LEAST_SEARCH_ROWS, SEARCH_CELLS = 2000, 1 << 25  # labels x columns x classes, where seconds are limited
+LEAST_SEARCH_ROWS, SEARCH_CELLS = 2000, 1 << 23  # labels x columns x classes, where seconds are limited
 _BLOCK_CELLS = 1 << 24
 
 
@@ -106,8 +106,8 @@ def linear_probe(
         five such parts.
     random_state : seed or generator of the split.
     search_rows : C is chosen with at most this many labels (a note says so); the final fit uses all.
-    budget : seconds for the choice of C, which then takes fewer labels where columns and classes are many. A note says
-        so, and where it ended early.
+    budget : seconds for the choice of C, which is then among decades, and with fewer labels where columns and classes
+        are many. A note says so, and where it ended early.
 
     Examples
     --------
@@ -128,6 +128,7 @@ def linear_probe(
     classes, codes = np.unique(data.train, return_inverse=True)
     grid, limit = sorted(set(map(float, C_grid))), as_budget(budget)
     if limit.limited:
+        grid = grid[::2] if tuple(grid) == C_GRID else grid  # decades
         search_rows = min(search_rows, max(LEAST_SEARCH_ROWS, SEARCH_CELLS // (X.shape[1] * len(classes))))
     with few_threads(X):
         C, accuracy, notes, start = _choose_C(path, X, codes, grid, validation, generator, search_rows, limit)
@@ -142,6 +143,10 @@ def centre_and_scale(Z: np.ndarray) -> tuple[np.ndarray, float]:
     mean = Z.mean(0, dtype=np.float64)
     scale = float(np.sqrt(Z.var(0, dtype=np.float64).mean()))
     return mean, scale if np.isfinite(scale) and scale > 0 else 1.0
+
+
+def _usual_C(grid: list[float]) -> float:
+    return min(grid, key=lambda value: abs(np.log(value / DEFAULT_C)))
 
 
 def _choose_C(
@@ -160,7 +165,7 @@ def _choose_C(
         return grid[0], float("nan"), [], None
     splits = validation_splits(codes, validation, generator)
     if not splits:
-        C = min(grid, key=lambda value: abs(np.log(value / DEFAULT_C)))
+        C = _usual_C(grid)
         return C, float("nan"), [f"too few labels to choose C on a validation part; C={C:g} was taken"], None
     notes = []
     if len(splits[0][0]) > search_rows:
@@ -189,6 +194,8 @@ def _choose_C(
         now = budget.clock()
         before, longest = now, max(longest, now - before)
         if grid[-1] > C and not budget.allows(longest):
-            notes.append(f"the search for C ended at {C:g}, to keep the budget")
+            if worse == 0:  # it may still have grown: a verdict would rest on a C that is far too small
+                best_C, best, start = _usual_C(grid), float("nan"), None
+            notes.append(f"the search for C ended at {C:g}, to keep the budget; C={best_C:g} was taken")
             break
     return best_C, best, notes, start

@@ -68,7 +68,9 @@ def run_draws(
                 if why:
                     raise ValueError(why)
                 limit = (
-                    {"budget": budget.part(2)} if budget.limited and methods[name].probe == "linear" else {}
+                    {"budget": budget.part(max(2, n - i))}
+                    if budget.limited and methods[name].probe == "linear"
+                    else {}
                 )
                 drawn[name].add(i, **limit)
             except ValueError as error:

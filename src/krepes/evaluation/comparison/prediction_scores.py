@@ -11,7 +11,7 @@ fitted without the same folds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from krepes.base.estimators import Predictor
 from krepes.evaluation.budget import Budget
 from krepes.evaluation.comparison.baselines import baseline_estimators
 from krepes.evaluation.comparison.verdict import LEAST, Difference
-from krepes.evaluation.linear import LinearClassifier, linear_probe
+from krepes.evaluation.linear import C_GRID, LinearClassifier, linear_probe
 from krepes.evaluation.probe_result import basic_scores
 from krepes.evaluation.scoring import jackknife_error, rows_without_groups
 from krepes.regression.calibration import expected_calibration_error
@@ -147,12 +147,15 @@ class Rivals:
         How often each is fitted.
     notes : list of str
         What was left out, or cut short.
+    C_grid : list of float
+        For the linear method.
     """
 
     fits: dict[str, Fit]
     budget: Budget
     n_fits: int
     notes: list[str]
+    C_grid: list[Any] = field(default_factory=lambda: list(C_GRID))
 
     @classmethod
     def of(
@@ -178,8 +181,10 @@ class Rivals:
         return found
 
     def _linear(self, X: np.ndarray, y: np.ndarray) -> LinearClassifier:
-        found = linear_probe(X, y, X[:1], y[:1], budget=self.budget.part(2 * self.n_fits))
-        self.notes.extend(note for note in found.notes if note not in self.notes)
+        """C is chosen in the first fit and kept for the others."""
+        found = linear_probe(X, y, X[:1], y[:1], C_grid=self.C_grid, budget=self.budget.part(2))
+        self.notes.extend(found.notes)
+        self.C_grid[:] = [found.chosen["C"]]
         return found.model
 
     def affordable(self, X: np.ndarray, y: np.ndarray) -> dict[str, Fit]:
