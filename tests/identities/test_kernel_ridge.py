@@ -455,3 +455,12 @@ def test_score_takes_the_name_of_a_column(machine, tmp_path):
     table.loc[[3, 7], "y"] = np.nan
     some = table.dropna()
     assert model.score(table, "y") == pytest.approx(r2_score(some.y, model.predict(some)))
+
+
+def test_l1_distances_are_tried_on_tables_with_text():
+    """A column of text alone is 128 encoded columns."""
+    words = np.random.default_rng(0).integers(0, 9, size=(60, 5))
+    frame = pd.DataFrame({"x": words[:, 0] / 2, "note": [" ".join(f"word{w}" for w in row) for row in words]})
+    machine = KernelRidgeClassifier(random_state=0).fit(frame, words[:, 0] > 4)
+    assert machine.input_space_.encoder.n_features_out_ > 128
+    assert "Laplacian(norm=1)" in str(machine.choice_)
