@@ -106,8 +106,8 @@ def linear_probe(
         five such parts.
     random_state : seed or generator of the split.
     search_rows : C is chosen with at most this many labels (a note says so); the final fit uses all.
-    budget : seconds for the choice of C, which is then among decades, and with fewer labels where columns and classes
-        are many. A note says so, and where it ended early.
+    budget : seconds for the choice of C. Where labels, columns and classes are many, it is then among decades and with
+        fewer labels. A note says so, and where it ended early.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def linear_probe(
     X = (data.Z_train - mean) / scale
     classes, codes = np.unique(data.train, return_inverse=True)
     grid, limit = sorted(set(map(float, C_grid))), as_budget(budget)
-    if limit.limited:
+    if limit.limited and X.size * len(classes) > SEARCH_CELLS:
         grid = grid[::2] if tuple(grid) == C_GRID else grid  # decades
         search_rows = min(search_rows, max(LEAST_SEARCH_ROWS, SEARCH_CELLS // (X.shape[1] * len(classes))))
     with few_threads(X):
