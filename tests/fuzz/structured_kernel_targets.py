@@ -249,7 +249,9 @@ def precomputed_rows(draw: Draw) -> Any:
     """The kernel itself: rows with their number in front."""
     X = draw(often((2, sane_matrices()), (1, features())))
     rows = (
-        np.column_stack([np.arange(n_rows(X)), X @ X.T]) if isinstance(X, np.ndarray) and X.ndim == 2 else X
+        np.column_stack([np.arange(n_rows(X)), X @ X.T])
+        if isinstance(X, np.ndarray) and X.ndim == 2 and X.size
+        else X
     )
     overflowing = isinstance(rows, np.ndarray) and rows.dtype.kind == "f" and not np.isfinite(rows).all()
     found = values(Precomputed(), rows, rows)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 import torch
 
 from krepes.evaluation import estimator_probe, ridge_probe
-from krepes.kernels import Gaussian, GlobalAlignment, Gower, Laplacian
+from krepes.kernels import EmpiricalNTK, Gaussian, GlobalAlignment, Gower, Laplacian, NGrams
 from krepes.machines import KernelRidgeRegressor
+from krepes.networks import MLP
 from refusals import refuses
 
 Z = np.random.default_rng(0).normal(size=(12, 3))
@@ -60,3 +62,25 @@ def test_a_kernel_matrix_of_short_floats_is_fitted():
     K = (K + K.T) / 2 + 3 * torch.eye(len(K))
     model = KernelRidgeRegressor(kernel="precomputed", penalty=1.0).fit(K, Z[:, 0])
     assert np.isfinite(model.predict(K)).all()
+
+
+def test_noise_of_any_size_has_an_expectation():
+    """E exp(-|t + s g| / l) goes to sqrt(2 / pi) l / s."""
+    kernel = Laplacian(1.0, norm=1)
+    t, z = torch.tensor([[0.5]], dtype=torch.float64), torch.zeros(1, 1, dtype=torch.float64)
+    for noise in (1e6, 1e300):
+        expected = (2 / np.pi) ** 0.5 / noise
+        assert kernel.coordinate_product([0], t, z, [noise]).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_kernels_on_objects_refuse_a_table():
+    """Iterating over it would compare the names of its columns."""
+    with refuses(TypeError, "column", "X[name]"):
+        NGrams()(pd.DataFrame({"text": ["a b", "c"]}))
+
+
+def test_a_network_takes_numbers_in_an_array_of_objects():
+    kernel = EmpiricalNTK(MLP(widths=(3,)), seed=0).fitted(Z.astype(object), torch.Generator())
+    torch.testing.assert_close(kernel(Z.astype(object)), kernel(Z))
+    with refuses(TypeError, "number"):
+        kernel(np.array([["a", 1.0, 2.0]], dtype=object))

@@ -10,7 +10,7 @@ from krepes import load
 from krepes.explain import attribution, class_direction, influence, leave_out, target_direction
 from krepes.kernels import Reweighted
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
-from krepes.machines.kernel_ridge.nested_folds import stratified_folds
+from krepes.machines.fold_choices import stratified_folds
 from refusals import refuses
 
 rng = np.random.default_rng(0)

@@ -169,6 +169,25 @@ def test_many_rows_against_many_scores_take_little_memory():
     assert peak < 16e6
 
 
+def test_few_rows_are_judged_by_machines_that_chose_without_them(data):
+    """Up to 100 rows the bounds are f(x) -+ the k-th smallest error of predictions with a choice in each fold."""
+    X, Y = data
+    model = KernelRidgeRegressor(random_state=0).fit(X[:40], Y[:40, 0])
+    bounds, centre = model.predict_interval(X[40:], 0.9), model.predict(X[40:])
+    held = model.held_out_
+    errors = np.sort(np.abs(held.y - held.nested.numpy())[:, 0]) * model.targets_.scale
+    np.testing.assert_allclose(bounds.T - centre, np.outer([-1, 1], np.full(120, errors[36])), rtol=1e-9)
+
+
+def test_few_rows_give_the_same_sets_whatever_was_asked_before(data):
+    X, Y = data
+    y = (Y[:, 0] > 55).astype(int)
+    for n in (40, 120):
+        asked, fresh = (KernelRidgeClassifier(random_state=0).fit(X[:n], y[:n]) for _ in range(2))
+        assert asked.held_out_score_.by == "nested folds"
+        np.testing.assert_array_equal(asked.predict_set(X), fresh.predict_set(X))
+
+
 def test_too_few_rows_for_the_confidence_are_named(data):
     X, Y = data
     model = KernelRidgeRegressor(**OPTIONS).fit(X[:80], Y[:80])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import multivariate_normal, norm
+from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessClassifier as TheirClassifier
 from sklearn.gaussian_process import GaussianProcessRegressor as TheirRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -23,6 +24,7 @@ from krepes.machines import (
     GaussianProcessRegressor,
     KernelRidgeRegressor,
 )
+from krepes.machines.fold_choices import stratified_folds
 from krepes.machines.gaussian_process import classifier as classifier_module
 from krepes.machines.gaussian_process.evidence_score import Climb, EvidenceScore
 from krepes.machines.gaussian_process.machine import probability
@@ -227,7 +229,7 @@ def test_the_bound_is_one(n, m, logs, seed):
 def test_amplitude_and_noise_are_the_best():
     """No amplitude and no noise near them gives a higher bound; each may be given."""
     model = GaussianProcessRegressor(**GIVEN, n_landmarks=25).fit(X, Y)
-    bound = VariationalBound(model.total_, True)
+    bound = VariationalBound(model.total_.equations, True)
     best = bound.best()
     for a in (0.99, 1.0, 1.01):
         for s2 in (0.99, 1.0, 1.01):
@@ -416,6 +418,44 @@ def test_data_from_the_model_are_covered():
     covered = np.mean((targets[400:] >= low) & (targets[400:] <= high))
     assert abs(covered - 0.9) < 4 * math.sqrt(0.09 / 200)
     assert model.noise_std_ == pytest.approx(0.3, rel=0.15)
+
+
+def few_rows():
+    draws = np.random.default_rng(3)
+    rows = draws.normal(size=(40, 2))
+    return rows, np.sin(2 * rows[:, 0]) + 0.3 * draws.normal(size=40)
+
+
+def test_intervals_of_few_rows_reach_as_far_as_rows_that_nothing_was_chosen_with():
+    """In standard deviations, the k-th smallest error of processes that were fitted without each fold."""
+    rows, targets = few_rows()
+    model = GaussianProcessRegressor(preprocess=None, random_state=0).fit(rows, targets)
+    mean, std = model.predict(NEW[:, :2], return_std=True, include_noise=True)
+    reach = (model.predict_interval(NEW[:, :2], 0.8).T - mean) / std
+    kept = model.total_.kept
+    folds, order = stratified_folds(kept.y, 10, model.seed_), kept.rows.numpy()
+    errors = np.empty(40)
+    for fold in range(10):
+        inside, outside = order[folds == fold], order[folds != fold]
+        other = clone(model).fit(rows[outside], targets[outside])
+        expected, spread = other.predict(rows[inside], return_std=True, include_noise=True)
+        errors[inside] = np.abs(targets[inside] - expected) / spread
+    np.testing.assert_allclose(reach, np.outer([-1, 1], np.full(15, np.sort(errors)[32])), rtol=1e-2)
+    assert abs(np.sort(errors)[32] / norm.ppf(0.9) - 1) > 0.03  # or nothing was tested
+
+
+def test_intervals_of_few_rows_come_out_of_a_file_and_out_of_parts(tmp_path):
+    rows, targets = few_rows()
+    model = GaussianProcessRegressor(random_state=0).fit(rows, targets)
+    model.save(tmp_path / "m.krepes", sums=False)
+    bounds = model.predict_interval(rows)
+    np.testing.assert_array_equal(load(tmp_path / "m.krepes").predict_interval(rows), bounds)
+    parts = model.empty_copy().partial_fit(rows[:25], targets[:25])
+    parts.partial_fit(rows[25:], targets[25:], first_row=25)
+    np.testing.assert_allclose(parts.predict_interval(rows), bounds, rtol=1e-6)
+    model.partial_fit(rows + 1, targets, first_row=40).partial_fit(rows - 1, targets, first_row=80)
+    model.predict_interval(rows)
+    assert model._solved().deviations is None  # of 120 rows
 
 
 # Sums that add up

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from krepes.base.blocks import row_blocks, rows_within
 from krepes.base.components import External, named_parts
 from krepes.base.reporting import warn
-from krepes.base.validation import as_array, check_choice, writable
+from krepes.base.validation import as_array, as_numbers, check_choice, writable
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.tangent import exact
 from krepes.kernels.tangent.capture import Gradients, NotFactoredError, ScalarNetwork, check_frozen
@@ -380,7 +380,8 @@ def _first_layer(module: nn.Module) -> str:
 def _as_inputs(X: Any, like: Tensor | None = None) -> Tensor:
     """Rows of any shape as a floating tensor; integers become float32."""
     if not isinstance(X, Tensor):
-        X = torch.as_tensor(writable(as_array(X)))
+        array = as_array(X)
+        X = torch.as_tensor(writable(array if array.dtype.kind in "fiub" else as_numbers(array)))
     if X.ndim < 2 or not X.numel():
         raise ValueError(
             f"X has shape {tuple(X.shape)}; expected rows of inputs for the network, at least one."

@@ -85,6 +85,6 @@ def _smoothed(t: Tensor, length: float, noise: float) -> Tensor:
     ratio = noise / length
     lower, upper = (ratio - t / noise) / math.sqrt(2), (ratio + t / noise) / math.sqrt(2)
     bell = torch.exp(-0.5 * (t / noise) ** 2)
-    plain = torch.exp(0.5 * ratio**2 - t / length) * torch.special.erfc(lower)
+    plain = torch.exp(0.5 * min(ratio, 1e100) ** 2 - t / length) * torch.special.erfc(lower)
     scaled = bell * torch.special.erfcx(lower.clamp(min=0))
     return 0.5 * (torch.where(lower > 0, scaled, plain) + bell * torch.special.erfcx(upper))

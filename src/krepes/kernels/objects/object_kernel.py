@@ -57,6 +57,10 @@ class ObjectKernel(Kernel):
             raise TypeError(
                 f"{type(self).__name__} takes a list of {self.expects}; got {_shown(X)}. Put it into a list."
             )
+        if hasattr(X, "columns"):  # of which iterating would give the names
+            raise TypeError(
+                f"{type(self).__name__} takes a list of {self.expects}; got a table. Give a column of it, X[name]."
+            )
         found = []
         for i, x in enumerate(X):
             try:

@@ -66,6 +66,8 @@ class Posterior:
         The log marginal likelihood, or its bound.
     iterations : int or None
         Of Newton's method; None for quantities.
+    deviations : Tensor of shape (n, c) or None
+        |z| of few rows under processes that were chosen without them, once they are known.
     """
 
     A: Annotated[Tensor, Shape("m", "c")]
@@ -75,6 +77,7 @@ class Posterior:
     noise: Annotated[float | None, Bounds(above=0)]
     evidence: float
     iterations: int | None = None
+    deviations: Annotated[Tensor | None, Shape("n", "c"), Bounds(least=0)] = None
 
     def moments(self, space: FeatureSpace, X: Rows) -> Tensor:
         """Means and variances of f at every row, (n, c + k)."""

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from scipy.stats import norm
 from sklearn.utils import check_random_state
 from torch import Tensor
 
+from krepes.base.codec import State
 from krepes.base.validation import check_count, check_share
 from krepes.features import FeatureSpace
+from krepes.kernels.automatic import is_precomputed
 from krepes.machines.gaussian_process.evidence_score import EvidenceScore
+from krepes.machines.gaussian_process.few_rows import LEAST_NESTED, MOST_NESTED, nested_deviations, reach
 from krepes.machines.gaussian_process.machine import (
     GaussianProcess,
     Posterior,
@@ -26,14 +28,39 @@ from krepes.machines.gaussian_process.machine import (
 )
 from krepes.machines.gaussian_process.sample_evidence import QuantityEvidence, SampleEvidence
 from krepes.machines.gaussian_process.variational_bound import VariationalBound
+from krepes.machines.kept_rows import KeepRows, KeptRows, SumsAndRows, SumsAndRowsPass
 from krepes.machines.kernel_search import KernelSearch
 from krepes.machines.labelled_machine import QuantityMachine
 from krepes.machines.normal_equations import NormalEquations
+from krepes.machines.targets import Quantities
 from krepes.regression.ridge_algebra import NormalSums
 
 
+@dataclass(frozen=True, eq=False)
+class ProcessTotal(SumsAndRows[NormalSums]):
+    """Normal equations, and the rows, if they are few."""
+
+    equations: NormalSums
+    kept: KeptRows | None
+
+
+class ProcessPass(SumsAndRowsPass[ProcessTotal]):
+    """Sums normal equations, and keeps a few rows."""
+
+    total = ProcessTotal
+
+    def __init__(self, space: FeatureSpace, targets: Quantities):
+        self.targets = targets
+        keeping = KeepRows(MOST_NESTED, space.seed, space.kernel)
+        super().__init__(space, NormalEquations(space, targets), targets.n_outputs, keeping, [])
+
+    def check_total(self, total: ProcessTotal) -> None:
+        if total.kept is not None and not self.targets.are_encoded(total.kept.y):
+            raise ValueError("The file is damaged: the targets of its kept rows are not of this model.")
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
-class GaussianProcessRegressor(QuantityMachine[NormalSums, Posterior], GaussianProcess[NormalSums]):
+class GaussianProcessRegressor(QuantityMachine[ProcessTotal, Posterior], GaussianProcess[ProcessTotal]):
     """Predict numbers, and how sure they are, by a Gaussian process, in one pass over the data.
 
     y = mean + f(x) + e,  f ~ GP(0, a k),  e ~ N(0, s^2).  Amplitude a and noise s^2 maximise the evidence or, with
@@ -106,11 +133,16 @@ class GaussianProcessRegressor(QuantityMachine[NormalSums, Posterior], GaussianP
             Y = Y - (Y.mean(0) if weight is None else weight / weight.sum() @ Y)
         return QuantityEvidence(Y, weight)
 
-    def _accumulator(self, space: FeatureSpace) -> NormalEquations:
-        return NormalEquations(space, self.targets_)
+    def _accumulator(self, space: FeatureSpace) -> ProcessPass:
+        return ProcessPass(space, self.targets_)
 
-    def _solve(self, value: NormalSums) -> Posterior:
-        bound = VariationalBound(value, self.fit_intercept, self.space_.dtype)
+    def _check_holds(self, total: ProcessTotal, gone: ProcessTotal) -> None:
+        if total.kept is not None and gone.kept is not None:
+            total.kept.check_holds(gone.kept)
+        super()._check_holds(total, gone)
+
+    def _solve(self, value: ProcessTotal) -> Posterior:
+        bound = VariationalBound(value.equations, self.fit_intercept, self.space_.dtype)
         best = bound.best(given(self.amplitude), given(self.noise))
         ratio = best.noise / best.amplitude
         of_unit = value.n * float(np.log(self.targets_.scale).sum())
@@ -159,15 +191,34 @@ class GaussianProcessRegressor(QuantityMachine[NormalSums, Posterior], GaussianP
         """Intervals that hold a new y with this probability, if the model is true, (n, 2) or (n, c, 2).
 
         They widen where there are few rows. Unlike the conformal intervals of `KernelRidgeRegressor`, which do not,
-        they are promised nothing by the data: a wrong kernel gives wrong intervals.
-        Hyper-parameters count as known: from about 100 rows on, 0.9 covers .90 of a smooth function; with 40, .81 to
-        .85.
+        they are promised nothing by the data: a wrong kernel gives wrong intervals. Hyper-parameters count as known
+        from 101 rows on. With fewer, each of ten folds is predicted with hyper-parameters chosen from the other rows,
+        when this is first called, and intervals reach as far as these rows were from their predictions.
         """
         check_share("confidence", confidence)
         means, variances = self._moments(X)
-        reach = norm.ppf(0.5 + confidence / 2) * np.sqrt(variances + self.noise_)
-        ends = [self.targets_.decoded(means + side * reach) for side in (-1.0, 1.0)]
-        return np.stack(ends, axis=-1)
+        self._nest()
+        held = self._solved().deviations
+        far = reach(confidence, None if held is None else held.numpy())
+        ends = far * np.sqrt(variances + self.noise_)
+        both = [self.targets_.decoded(means + side * ends) for side in (-1.0, 1.0)]
+        return np.stack(both, axis=-1)
+
+    def _nest(self) -> None:
+        """Predict few rows by processes that knew nothing of them, if something was chosen and all are at hand."""
+        found, kept = self._solved(), None if self.total_ is None else self.total_.kept
+        if kept is None or found.deviations is not None or not kept.complete or is_precomputed(self.kernel):
+            return
+        numbers = given(self.amplitude), given(self.noise)
+        if LEAST_NESTED <= len(kept.rows) <= MOST_NESTED and not (
+            None not in numbers and self._kernel_given()
+        ):
+            self._solution = replace(found, deviations=nested_deviations(self, kept, *numbers))
+
+    def _state(self, total: bool = True) -> State:
+        if not total:  # without rows, nothing can be predicted later
+            self._nest()
+        return super()._state(total)
 
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0

@@ -74,7 +74,8 @@ class KernelRidgeRegressor(QuantityMachine[RidgeTotal, RidgeSolution], RidgeMach
         By CV+ [barber], from the residuals of the rows kept with the model under the fits without their folds. If new
         rows come from where the others came from, more than 2 confidence - 1 of the targets are covered, about, and
         usually about `confidence`. That kernel, metric and penalty were chosen on the same rows is outside the
-        guarantee. Each of several targets is covered so; all of them together less often.
+        guarantee; up to 100 rows, each of ten folds is therefore predicted by a machine that chose them from the
+        other rows, when this is first called. Each of several targets is covered so; all of them together less often.
 
         Parameters
         ----------
@@ -295,7 +296,8 @@ class KernelRidgeClassifier(ClassMachine[RidgeTotal, RidgeSolution], RidgeMachin
         By cross-conformal prediction [vovk]: a class is in the set unless it is less likely than the classes of kept
         rows were under the fits without their folds. If new rows come from where the others came from, more
         than 2 confidence - 1 of the classes are covered, about, and usually about `confidence`. That kernel, metric,
-        penalty and temperature were chosen on the same rows is outside the guarantee.
+        penalty and temperature were chosen on the same rows is outside the guarantee; up to 100 rows, each of ten
+        folds is therefore predicted by a machine that chose them from the other rows, when this is first called.
 
         Parameters
         ----------
@@ -311,7 +313,6 @@ class KernelRidgeClassifier(ClassMachine[RidgeTotal, RidgeSolution], RidgeMachin
         confidence asks for. Rows count once, whatever their `sample_weight`; coverage is that of all classes together.
         With too few held-out rows for the confidence (fewer than 9 for 0.9, 19 for 0.95), sets have all classes, and a
         warning says so.
-        With fewer than about 100 rows, sets without calibration rows are too small: with 40, 0.9 covers .86 to .89.
         """
         self._fit()
         return sets(self, X, confidence, calibration, self.temperature_)
