@@ -2,7 +2,7 @@
 
     python benchmarks/mnist.py [--landmarks 2000] [--components 256] [--repeats 5]
 
-The representation is the plain call, `KernelEmbedding(256, n_landmarks=2000)`; kernel PCA beside it has the same
+The representation is `KernelEmbedding(256, n_landmarks=2000)`; kernel PCA beside it has the same
 kernel and landmarks. The probe chooses C on a validation split of the labelled rows; the test images are used once.
 """
 

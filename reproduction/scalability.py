@@ -61,7 +61,8 @@ def _neural_cell(dataset: str, loss: str, column: str, published: float | None) 
     def model(run: Run) -> NeuralEmbedding:
         network = network_of(dataset, run)
         if dataset == "cifar10":
-            network.set_params(weights=None)  # as in the paper: from random start values
+            # differs from [krepes, App. B.2]: its ResNet-34 starts from weights that were trained on ImageNet
+            network.set_params(weights=None)
         size = run.size
         return NeuralEmbedding(
             size.components, network=network, loss=loss, max_epochs=size.epochs, random_state=run.seed
@@ -114,9 +115,9 @@ SCALABILITY = Table(
         SIZE_NOTE,
         "The paper's Adult (expanded) and Higgs have 1,000,000 rows each; public copies have 48,842 and 11,000,000, of "
         "which this run uses the rows in the files. Its network for CIFAR-10 is a ResNet-34.",
-        "Barlow Twins and VICReg are solved from moments, not trained. Networks start from random values, as in the "
-        "paper, while the tangent kernel of images is taken at weights that were trained with ImageNet's labels: that "
-        "comparison favours the kernel.",
+        "Barlow Twins and VICReg are solved from moments, not trained. Networks start from random values, for CIFAR-10 "
+        "too, where the paper's was trained on ImageNet before. The tangent kernel of images is taken at such weights: "
+        "that comparison favours the kernel.",
         "Rows without an SSL loss are ours: principal components of the same kernel, and all features of the network "
         "as the kernel is taken at it, untrained (of random weights for tables).",
     ),

@@ -515,11 +515,20 @@ REPLACED = {
         pq.write_table(table_of(rows), folder / "X.parquet") or folder / "X.parquet"
     ),
     "zarr": lambda folder, rows: zarr_of(folder, rows),
+    "images": lambda folder, rows: images_of(folder / "images", rows),
 }
 
 
 def table_of(rows: np.ndarray) -> pa.Table:
     return pa.table({f"x{j}": rows[:, j] for j in range(rows.shape[1])})
+
+
+def images_of(folder: Path, rows: np.ndarray) -> Path:
+    folder.mkdir(exist_ok=True)
+    for i, row in enumerate(rows[:40]):
+        pixels = (np.abs(row[:8]) * 20).astype(np.uint8).reshape(2, -1)
+        Image.fromarray(np.kron(pixels, np.ones((4, 4), np.uint8))).save(folder / f"{i:03}.png")
+    return folder
 
 
 def zarr_of(folder: Path, rows: np.ndarray) -> Path:

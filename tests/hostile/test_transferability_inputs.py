@@ -72,10 +72,14 @@ def test_what_is_wrong_is_said(call, message):
 
 @pytest.mark.parametrize("method", ["exact", "sketch"])
 def test_features_that_are_constant_are_last_and_do_not_stop_the_others(method):
+    """R5: nothing follows from them: CKA and H-score are 0, and p is 1."""
     found = transferability({"constant": np.full((24, 5), 0.1), "x": X}, y, method=method, n_buckets=16)
     assert found.ranking == ["x", "constant"]
-    assert np.isnan(found.scores["log_cka"][0])
-    assert method == "sketch" or np.isfinite(found.scores["logme"]).all()
+    assert (found.cka[0], found.z[0], found.p_values[0]) == (0.0, 0.0, 1.0)
+    assert found.scores["log_cka"][0] == -np.inf
+    assert method == "sketch" or (
+        found.scores["h_score"][0] == 0 and np.isfinite(found.scores["logme"]).all()
+    )
 
 
 def test_more_features_than_rows():

@@ -151,3 +151,22 @@ def test_explanations_are_checked(flowers, labels):
         assert f" {method} " in result.output
     assert "Most faithful:" in result.output
     assert ("accuracy" in result.output) == bool(labels)
+
+
+def test_parts_that_cancel_are_named(flowers):
+    """U11: the clearer account, few landmarks, comes first, and a line says that single parts say little."""
+    folder, model, train = flowers
+    warned = []
+    for row in range(6):
+        text = " ".join(
+            explained(folder, "train.parquet", "--sample", str(row), "--component", "1").output.split()
+        )
+        parts = attribution(model, train.drop(columns="kind").iloc[[row]], 1, "terms")[0]
+        if row not in model.landmark_indices_:
+            parts = attribution(model, train.drop(columns="kind").iloc[[row]], 1, "values")[0]
+        cancel = np.abs(parts).sum() > 2 * abs(parts.sum())
+        assert ("parts below cancel" in text) == cancel
+        warned.append(cancel)
+    assert len(set(warned)) == 2  # or nothing was tested
+    text = explained(folder, "train.parquet", "--sample", "7").output
+    assert text.index("This row is") < text.index("contributions")

@@ -331,6 +331,16 @@ def test_a_fit_says_which_entries_it_does_not_use(data):
         embedding(open_source(data, key=0))
 
 
+def test_results_of_pairs_say_that_they_are_of_the_first_views():
+    rows = torch.from_numpy(X)
+    pairs, single = (DataLoader(TensorDataset(*each), batch_size=50) for each in ((rows, rows + 1), (rows,)))
+    model = KernelEmbedding(2, n_landmarks=10, random_state=0).fit(X)
+    with pytest.warns(UserWarning, match="first views"):
+        found = model.transform(pairs)
+    np.testing.assert_array_equal(found, model.transform(single))
+    np.testing.assert_array_equal(model.transform(open_source(pairs, key=1)), model.transform(X + 1))
+
+
 def test_pairs_that_cannot_be_used_are_refused():
     """U2: nothing is dropped silently."""
     pairs = PAIRS["(x1, x2)"]

@@ -265,6 +265,8 @@ def test_a_page_of_a_machine():
     without = Path("n.html").read_text()
     assert "no row of the data" in without
     assert "<th>kind</th>" not in without
+    assert not {name for name in pd.read_csv("wine.csv").columns if len(name) > 6 and name in without}
+    assert "column 1" in without
 
 
 def test_a_file_without_sums_predicts_and_is_scored():

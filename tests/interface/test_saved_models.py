@@ -110,8 +110,15 @@ def test_existing_files_are_kept(tmp_path):
     assert sizes[".solution.A"] == model.coefficients_.size * 4
 
 
-@pytest.mark.parametrize("kernel", ["auto", "gaussian"])
-def test_serving_without_krepes(tmp_path, monkeypatch, kernel):
+PICTURES = np.random.default_rng(0).integers(0, 256, (40, 6, 6, 3), dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "X"),
+    [("auto", X), ("gaussian", X), ("auto", PICTURES), ("auto", PICTURES / 255.0)],
+    ids=["auto", "gaussian", "bytes", "images"],
+)
+def test_serving_without_krepes(tmp_path, monkeypatch, kernel, X):
     """The code of docs/serving.md computes the transform with numpy and safetensors alone."""
     monkeypatch.chdir(tmp_path)
     model = KernelEmbedding(**SMALL, kernel=kernel).fit(X)
@@ -121,7 +128,7 @@ def test_serving_without_krepes(tmp_path, monkeypatch, kernel):
     assert "krepes" not in code.replace("model.krepes", "").replace('metadata()["krepes"]', "")
     namespace: dict = {}
     exec(code, namespace)
-    assert np.allclose(namespace["transform"](X.astype(np.float32)), model.transform(X), atol=1e-4)
+    assert np.allclose(namespace["transform"](X), model.transform(X), atol=1e-4)
 
 
 def test_image_folders_are_read_at_the_size_of_the_model(tmp_path):

@@ -28,7 +28,8 @@ from krepes.explain import (
     top_landmarks,
 )
 from krepes.explain.concept_rule import is_rule
-from krepes.explain.expansion import Explained, landmark_rows
+from krepes.explain.expansion import Expansion, Explained, all_values, landmark_rows
+from krepes.explain.rankings import own_contributions
 from krepes.preprocessing.labels import missing_values
 from krepes.sources import Source
 from krepes.sources.row_subset import subset
@@ -190,6 +191,17 @@ class ExplainedRow:
         show_table(["training row", *columns], lines, style=lambda row: "bold" if row == list(total) else "")
         return found
 
+    def warn_of_cancelling(self, parts: np.ndarray) -> None:
+        """Say so where parts of either sign are more than twice as large as their sum."""
+        size, total = float(np.abs(parts).sum()), abs(float(parts.sum()))
+        if size > 2 * total:
+            times = f"{size / total:,.0f} times" if total > size / 1000 else "far more than"
+            line(
+                f"The parts below cancel: taken without sign they are {times} their sum, so that no single one says "
+                "much. --by re_expansion names few landmarks that make up the row.",
+                style="yellow",
+            )
+
     def contributions(
         self,
         direction: int | np.ndarray,
@@ -217,6 +229,7 @@ class ExplainedRow:
         after = [(f"the other {len(parts) - len(first):,} landmarks", f"{rest:+.4g}")]
         after += [("constant", f"{constant:+.4g}")] if self.against is None else []
         line(f"Along {called}{'' if self.against is None else ' (difference of the two rows)'}:")
+        self.warn_of_cancelling(parts)
         shown = self.show(first, columns, *after, total=("sum", f"{total:+.4g}"))
         found = {"along": called, "landmarks": shown, "others": rest, "constant": constant, "sum": total}
         return {"contributions": found}
@@ -246,14 +259,16 @@ def _landmarks(model: KernelEmbedding, row: ExplainedRow, asked: SampleOptions) 
         "without it": leave_out(model, row.x)[0][first] if known else np.full(len(first), np.nan),
     }
     others, constant = float(top.others[0]), float(top.constant[0])
+    few = re_expansion(model, row.x, asked.top)
+    line(few.words(0))
+    if top.by == "contributions":
+        row.warn_of_cancelling(all_values(model, row.x, own_contributions(Expansion.of(model)))[0])
     shown = row.show(
         first,
         {name: (values, ".3g") for name, values in columns.items()},
         (f"the other {len(model.landmarks_) - len(first):,} landmarks", "", f"{others:.3g}"),
         ("constant", "", f"{constant:.3g}"),
     )
-    few = re_expansion(model, row.x, asked.top)
-    line(few.words(0))
     console().print(ABOUT, style="dim", highlight=False)
     for each, size, norm in zip(shown, sizes, norms):
         each |= {"influence": float(size), "weight": float(norm)}

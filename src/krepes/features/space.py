@@ -20,7 +20,7 @@ from torch import Tensor
 from krepes.base.blocks import Placement
 from krepes.base.codec import FLOATS, Bounds, Count, Shape, State, decode_part, encode
 from krepes.base.packing import digest
-from krepes.base.reporting import Progress
+from krepes.base.reporting import Progress, warn
 from krepes.base.rows import Rows, SparseRows, take_rows
 from krepes.engines import Engine
 from krepes.features.choices import LandmarkRows, choose_views
@@ -250,7 +250,13 @@ class FeatureSpace:
 
     def reader(self, X: Any) -> RowReader:
         """Any data, opened as this space takes them, as a reader; of pairs, the rows alone."""
-        return FitData((self.inputs.open(X),)).reader(self.inputs, self.placement)
+        source = self.inputs.open(X)
+        if source.companions:
+            warn(
+                "X holds second views of its rows, which are not used here: results are of the first views alone. To "
+                "choose an entry, give krepes.sources.open_source(X, key=...)."
+            )
+        return FitData((source,)).reader(self.inputs, self.placement)
 
     def open(self, X: Any, positives: Any = None, negatives: Any = None, **alongside: Any) -> FitData:
         """Open data for this space; see `FitData.open`."""

@@ -69,7 +69,8 @@ def write_machine_page(
     path : where to write
     title : str, default=None
     samples : bool, default=True
-        False leaves the values of landmarks and rows out; row numbers, weights and predictions stay.
+        False leaves the values of landmarks and rows and the names of columns out; row numbers, weights, predictions
+        and names of classes stay.
     overwrite : bool, default=False
 
     Returns
@@ -95,7 +96,7 @@ def write_machine_page(
     ]
     heading = "Rows unlike others"
     if not isinstance(machine, NoveltyDetector):
-        heading = f"Predicting {machine.label_ or 'the target'}"
+        heading = f"Predicting {(samples and machine.label_) or 'the target'}"
     return write_page(plain_page(title or heading, sections), target, overwrite)
 
 
@@ -114,12 +115,13 @@ def _learned(machine: RidgeMachine, source: Source, samples: bool) -> list[PageS
     title = "Columns that count"
     try:
         found = machine.column_importances()
+        names = found.names if samples else [f"column {j + 1}" for j in range(len(found.names))]
         used = [found.names[j] for j in found.order]
         shares = found.shares[found.order]
         columns = PageSection(
             title,
             "Each column's share of the distance between rows, in the learned metric (± standard error).",
-            rows=[(found.names[j], found.words(j)) for j in found.order],
+            rows=[(names[j], found.words(j)) for j in found.order],
             drawn=np.stack([0 * shares, shares / shares.max(), np.nan * shares], axis=1),
         )
     except ValueError as error:

@@ -57,6 +57,10 @@ class ImageFolderSource(IndexedSource):
         names = ["" if name == "." else name for name in names]
         return np.array(names, dtype=object) if any(names) else None
 
+    @property
+    def paths(self) -> list[Path]:
+        return self.files
+
     def identity(self) -> dict[str, object]:
         return {"size": [self.height, self.width], "grey": self.grey, **files_identity(self.files)}
 

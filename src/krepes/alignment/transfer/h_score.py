@@ -45,7 +45,7 @@ def h_score(features: Any, y: Any, *, shrink: bool | str = True) -> float:
     Returns
     -------
     float
-        Between 0 and the number of classes - 1; NaN where the features are constant or no class has two rows.
+        Between 0 and the number of classes - 1; 0 for constant features; NaN where no class has two rows.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def h_score_of(
     *,
     shrink: bool | str = True,
 ) -> float:
-    """The H-score from `AugmentedGrams` at the mean; NaN for features that are constant.
+    """The H-score from `AugmentedGrams` at the mean; 0 for features that are constant.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def h_score_of(
     values, V = np.linalg.eigh(gram[:-2, :-2]) if spectrum is None else spectrum
     values = np.clip(values, 0.0, None) / n
     if not values[-1] > 0:
-        return float("nan")
+        return 0.0
     between = ((sums[:, :-2] @ V) ** 2 / sums[:, -1:]).sum(axis=0) / n  # B in the eigenvectors
     if not shrink:
         kept = values > d * np.finfo(float).eps * values[-1]
@@ -101,8 +101,10 @@ def _shrunk_within(gram: np.ndarray, sums: np.ndarray) -> float:
     """The default score: W shrunk, chance taken off."""
     n, d, K = gram[-1, -1], len(gram) - 2, len(sums)
     degrees, total = n - K, np.trace(gram[:-2, :-2])
-    if not total > 0 or not degrees > 0:
+    if not degrees > 0:
         return float("nan")
+    if not total > 0:
+        return 0.0
     means = sums[:, :-2] / np.sqrt(sums[:, -1:])  # (K, d), means^T means = n B
     W = (gram[:-2, :-2] - means.T @ means) / degrees
     # Features that are functions of the class leave rounding errors of W.

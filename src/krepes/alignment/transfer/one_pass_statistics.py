@@ -41,6 +41,7 @@ SCORES = ("log_cka", "logme", "h_score", "h_score_regularized", "h_score_publish
 DEFAULT_SCORES = SCORES[:3]
 NAN = float("nan")
 UNKNOWN = (NAN, NAN, NAN, NAN)  # CKA, its mean and deviation by chance, and the p-value
+CONSTANT = (0.0, 0.0, 0.0, 1.0)  # of features that are the same in all rows: nothing follows from them
 SHRINK: dict[str, bool | str] = {"h_score": True, "h_score_regularized": "total", "h_score_published": False}
 
 
@@ -50,7 +51,7 @@ class TransferScores:
 
     Attributes
     ----------
-    cka : CKA with the one-hot labels; NaN for features that are constant.
+    cka : CKA with the one-hot labels; 0 for features that are constant, as their H-scores are.
     null_mean, null_sd : of CKA with permuted labels.
     p_value : of "features and labels are unrelated".
     logme, h_score, h_score_regularized, h_score_published : NaN where they were not asked for, or CKA was sketched.
@@ -82,7 +83,7 @@ class TransferScores:
     @property
     def z(self) -> float:
         """Deviations of CKA above what chance gives."""
-        return (self.cka - self.null_mean) / self.null_sd
+        return 0.0 if self.null_sd == 0 else (self.cka - self.null_mean) / self.null_sd
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +247,8 @@ class TransferStatistics(SumOfValues[TransferSums]):
             )
         if seen.row_sums != _row_sums(np.arange(n)):
             raise ValueError("Some rows were given more than once, and others not at all.")
-        found, cka = dict.fromkeys(SCORES[1:], NAN), UNKNOWN
+        found, cka = dict.fromkeys(SCORES[1:], NAN), CONSTANT
+        wanted = SHRINK.keys() & set(self.names)
         moments = seen.features
         if isinstance(moments, Sketches):
             cka = self._sketched(seen, moments)
@@ -256,8 +258,9 @@ class TransferStatistics(SumOfValues[TransferSums]):
         if varies(gram.diagonal()[:-2] / n, moments.units["x"], moments.means["x"]):
             spectrum = np.linalg.eigh(gram[:-2, :-2])
             cka = self._exact(gram, sums, spectrum[0])
-            for name in SHRINK.keys() & set(self.names):
-                found[name] = h_score_of(gram, sums, spectrum, shrink=SHRINK[name])
+            found |= {name: h_score_of(gram, sums, spectrum, shrink=SHRINK[name]) for name in wanted}
+        else:
+            found |= dict.fromkeys(wanted, 0.0)
         if "logme" in self.names:
             found["logme"] = logme_of_moments(moments)
         return TransferScores(*cka, **found, method="exact", n_rows=n, width=seen.width)
@@ -286,7 +289,9 @@ class TransferStatistics(SumOfValues[TransferSums]):
         exponent -= 2 * round(np.log2(seen.unit))  # because the trace is in this unit
         G = np.ldexp(gram[np.triu_indices(len(gram), 1)], exponent)
         own = 2 * G @ G - trace**2 / (n - 1)
-        if not trace > 1e-12 * seen.squares or not own > 0:
+        if not trace > 1e-12 * seen.squares:
+            return CONSTANT
+        if not own > 0:
             return UNKNOWN
         products = 2 * target.sketches @ G - trace * target.trace / (n - 1)
         selves = 2 * np.square(target.sketches).sum(axis=1) - target.trace**2 / (n - 1)

@@ -99,14 +99,15 @@ class Transferability:
 
     @property
     def ranking(self) -> list[str]:
-        """Names, the best first; undefined scores last."""
+        """Names, the best first; undefined scores and constant features last."""
         return [self.names[i] for i in self.order()]
 
     def order(self) -> np.ndarray:
         """Positions of the models, the best first."""
         # Because log CKA is -inf below zero, CKA itself is compared.
         values = self.column("cka" if self.rank_by == "log_cka" else self.rank_by)
-        return np.argsort(np.where(np.isnan(values), np.inf, -values), kind="stable")
+        nothing = np.isnan(values) | (self.column("null_sd") == 0)  # undefined, or constant features
+        return np.argsort(np.where(nothing, np.inf, -values), kind="stable")
 
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary per model, the best first."""
@@ -144,7 +145,9 @@ class Transferability:
         if "log_cka" in self.score_names and (self.cka <= 0).any():
             notes.append(f"{NEGATIVE}: CKA is not above zero, and has no logarithm; it counts as the lowest.")
         if np.isnan(self.cka).any():
-            notes.append("No log CKA: it is undefined, as for features that are the same in all rows.")
+            notes.append(
+                "No log CKA: it is undefined, as for rows that are all equally far from one another."
+            )
         return table, notes
 
 
