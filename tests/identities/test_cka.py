@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from alignment_oracles import biased_hsic, naive_cka, unbiased_hsic
-from krepes.alignment import StreamedCKA, cka, cka_test, one_hot, stable_rank
+from krepes.alignment import StreamedCKA, cka, cka_test, one_hot, plot_alignment, stable_rank
 from krepes.alignment.similarity.hsic import CentredKernel, hsic, hsic_without_each
 from krepes.kernels import Gaussian
 
@@ -170,6 +170,17 @@ def test_stable_rank_is_that_of_the_singular_values():
         assert stable_rank(Z) == pytest.approx((s**2).sum() / s[0] ** 2, rel=1e-12)
         s = np.linalg.svd(Z, compute_uv=False)
         assert stable_rank(Z, center=False) == pytest.approx((s**2).sum() / s[0] ** 2, rel=1e-12)
+
+
+def test_a_heat_map_of_many_layers_names_some_of_them():
+    """U13: 142 layers made a figure of 52 inches, with names that nobody can read."""
+    names = [f"layer {i}" for i in range(142)]
+    figure = plot_alignment(np.eye(142), names)
+    panel = figure.axes[0]
+    assert max(figure.get_size_inches()) < 20
+    assert [label.get_text() for label in panel.get_xticklabels()] == names[::4]
+    assert [label.get_text() for label in panel.get_yticklabels()] == names[::4]
+    assert len(plot_alignment(np.eye(40), names[:40]).axes[0].get_xticklabels()) == 40
 
 
 def test_one_hot_columns_are_the_sorted_classes():

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+MOST_NAMES = 40  # beside a heat map; of more, every second or third is named
+
+
 def plot_alignment(values: ArrayLike, rows: list[str], columns: list[str] | None = None) -> Figure:
     """Draw a table of alignments.
 
@@ -36,12 +39,13 @@ def plot_alignment(values: ArrayLike, rows: list[str], columns: list[str] | None
         raise ValueError(
             f"values has shape {values.shape} for {len(rows)} rows and {len(columns)} columns of names."
         )
-    size = (2.5 + 0.35 * len(columns), 1.8 + 0.3 * len(rows))
+    shown = [slice(None, None, -(-len(names) // MOST_NAMES)) for names in (columns, rows)]
+    size = (2.5 + 0.35 * min(len(columns), MOST_NAMES), 1.8 + 0.3 * min(len(rows), MOST_NAMES))
     figure = Figure(figsize=size, layout="constrained")
     panel = figure.subplots()
-    image = panel.imshow(values, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
-    panel.set_xticks(range(len(columns)), columns, rotation=60, ha="right", fontsize=8)
-    panel.set_yticks(range(len(rows)), rows, fontsize=8)
+    image = panel.imshow(values, cmap="Blues", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
+    panel.set_xticks(range(len(columns))[shown[0]], columns[shown[0]], rotation=60, ha="right", fontsize=8)
+    panel.set_yticks(range(len(rows))[shown[1]], rows[shown[1]], fontsize=8)
     if values.size <= 144:
         for (i, j), value in np.ndenumerate(values):
             if np.isfinite(value):
