@@ -1,8 +1,8 @@
 """All rows of a fit, kept: in cells every training row is a centre.
 
 Rows of two parts of the data together are the rows of both, and a row is taken away by its global index, so that
-`partial_fit`, `merge` and `forget` are exact. Memory: 24 bytes for each, and the rows in the precision of the model; more
-than 512 MB of them are in a temporary file.
+`partial_fit`, `merge` and `forget` are exact. Memory: 24 bytes for each, and the rows in the precision of the model;
+more than 512 MB of them are in a temporary file.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ f_0 is the mean of the targets, or a function of landmarks, whose errors on rows
 learn. A row that is left out changes only its own cells: its error is the mean of theirs.
 
 Cost: O(n s^2) for cells of s rows. Memory: O(s^2) and the rows, which are in a file where they are many. Cells are
-independent: an engine of several workers solves them as tasks, and cells whose rows did not change are not solved again.
+independent: an engine of several workers solves them as tasks. Cells whose rows did not change are not solved again.
 """
 
 from __future__ import annotations
