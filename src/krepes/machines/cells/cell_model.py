@@ -2,8 +2,9 @@
 
     f(x) = f_0(x) + mean over partitions p of  g_p,c(x),       c the cell of x in p,    g = A_c^T k(X_c, x) + b_c
 
-f_0 is the mean of the targets, or a function of landmarks, whose errors on rows that it has not seen the cells then
-learn. A row that is left out changes only its own cells: its error is the mean of theirs.
+f_0 is zero, or a function of landmarks, whose errors on rows that it has not seen the cells then learn. Cells without
+rows predict the mean of the targets. A row that is left out changes its own cells alone: its error is the mean of
+theirs.
 
 Cost: O(n s^2) for cells of s rows. Memory: O(s^2) and the rows, which are in a file where they are many. Cells are
 independent: an engine of several workers solves them as tasks. Cells whose rows did not change are not solved again.
@@ -137,9 +138,10 @@ class SolvedPartition:
         found = torch.zeros(len(X), self.b.shape[1], dtype=X.dtype)
         for cell, queries in by_cell(self.tree.cells_of(X)):
             rows = self.places(cell)
+            found[queries] = self.b[cell].to(X)
             if len(rows):
                 A = self.A[self.starts[cell] : self.starts[cell + 1]].to(X)
-                found[queries] = kernel(X[queries], inputs[rows]) @ A + self.b[cell].to(X)
+                found[queries] += kernel(X[queries], inputs[rows]) @ A
         file_backed.release()
         return found
 
@@ -200,7 +202,9 @@ class CellSolver:
     weight : Tensor of shape (n,), float64
         Of the rows, with those of classes.
     residuals : function of places (k,) -> (k, c)
-        What f_0 leaves over of the targets of rows, by a fit that has not seen them.
+        What f_0, by a fit that has not seen them, and the mean leave over of the targets of rows.
+    mean : Tensor of shape (c,)
+        What cells shrink to; zero above landmarks.
     left_out : Tensor of shape (n,), bool
         Rows whose errors are wanted.
     intercept : bool
@@ -210,6 +214,7 @@ class CellSolver:
     rows: AllRows
     weight: Tensor
     residuals: Callable[[Tensor], Tensor]
+    mean: Tensor
     left_out: Tensor
     intercept: bool
 
@@ -256,7 +261,7 @@ class CellSolver:
         places, dtype = order.split(counts.tolist()), self.rows.inputs.dtype
         keys = [self._key(each) for each in places]
         A = file_backed.empty((len(order), n_outputs), dtype)
-        b = torch.zeros(tree.n_cells, n_outputs, dtype=dtype)
+        b = self.mean.to(dtype).repeat(tree.n_cells, 1)
         left_rows = self.rows.rows[self.left_out].sort().values
         errors = torch.full((len(left_rows), n_outputs), torch.nan, dtype=torch.float64)
 
@@ -273,14 +278,15 @@ class CellSolver:
             errors[common] = before.left_errors[there]
         todo = []
         for cell, key in enumerate(keys):
-            if key in known and bool(torch.isfinite(errors[at(cell)]).all()):
+            single = len(places[cell]) == 1  # without its row, it is the mean of all others
+            if key in known and not single and bool(torch.isfinite(errors[at(cell)]).all()):
                 A[starts[cell] : starts[cell + 1]], b[cell] = known[key]
             elif len(places[cell]):
                 todo.append(cell)
         advance(tree.n_cells - len(todo))
         task = partial(solved_cell, self.plan.kernel, self.plan.penalty, self.intercept)
         for cell, fit in zip(todo, engine.each(task, (self.problem(places[cell]) for cell in todo))):
-            A[starts[cell] : starts[cell + 1]], b[cell] = fit.A.to(dtype), fit.b.to(dtype)
+            A[starts[cell] : starts[cell + 1]], b[cell] = fit.A.to(dtype), (self.mean + fit.b).to(dtype)
             errors[at(cell)] = fit.errors.double()
             advance(1)
             file_backed.release()

@@ -111,6 +111,8 @@ class Partition:
 
     def split_again(self, cell: int, other: Partition) -> Partition:
         """With another tree in the place of a cell; the other's first cell keeps the number, new ones follow."""
+        if not len(other.thresholds):
+            return self
         s, extra = len(self.thresholds), other.children.clone()
         cells = extra < 0
         numbers = -1 - extra[cells]

@@ -182,6 +182,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         if X_unlabelled is not None and is_precomputed(self.kernel):
             raise ValueError("X_unlabelled= takes rows, and kernel='precomputed' knows none: leave it out.")
         with self._unchanged_by_failure():
+            self._plan = self._cells_before = self._solution = None  # of a fit before
             data = self._opened(X, groups, space, y=y, weight=sample_weight)
             check_checkpoint(checkpoint, data, self.random_state)
             if space is None:
@@ -216,7 +217,6 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         self, data: FitData, space: FeatureSpace, asked: tuple[Cells, bool] | None, compares: bool = False
     ) -> FeatureSpace:
         """The space of the machine that is chosen; one that was given is for landmarks, unless cells are asked for."""
-        self._cells_before = None
         wanted = asked is not None and (compares or not asked[1])
         self._plan = self._planned(data, space, *asked) if wanted and asked is not None else None
         if self._plan is None or self._plan.uses_landmarks:
@@ -270,22 +270,23 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         weight = rows.weight if class_weight is None else rows.weight * torch.from_numpy(class_weight[rows.y])
         if plan.uses_landmarks:
             residuals = unseen_errors(space, self.targets_, rows, base, self.n_folds)
+            mean = torch.zeros_like(base.b)
         else:
+            mean = value.by_fold(class_weight).total.means[1]
+            mean = mean if self.fit_intercept else torch.zeros_like(mean)
 
             def residuals(places: Tensor) -> Tensor:
-                return self.targets_.matrix(rows.y[places.numpy()]) - base.b
+                return self.targets_.matrix(rows.y[places.numpy()]) - mean
 
         left_out = torch.isin(rows.rows, value.kept.rows)
-        return CellSolver(plan, rows, weight, residuals, left_out, self.fit_intercept)
+        return CellSolver(plan, rows, weight, residuals, mean, left_out, self.fit_intercept)
 
     def _in_cells(self, value: RidgeTotal, weight: Tensor, base: RidgeSolution) -> RidgeSolution:
         """The solution with cells, and the errors of kept rows left out of theirs; weights are of the kept rows."""
         plan, kept, c = self._cell_plan, value.kept, self.targets_.n_outputs
         assert plan is not None
         if not plan.uses_landmarks:
-            b = value.by_fold(self._class_weight(value)).total.means[1]
-            b = b if self.fit_intercept else torch.zeros_like(b)
-            base = replace(base, A=torch.zeros_like(base.A), b=b)
+            base = replace(base, A=torch.zeros_like(base.A), b=torch.zeros_like(base.b))
         run = self._run_in(self.space_)
         before = None if plan.uses_landmarks else self._cells_before
         cells, errors = self._cell_solver(value, base).solve(c, run.engine, run.progress, before)
