@@ -22,6 +22,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, T
+from krepes.base.blocks import row_blocks
 from krepes.base.codec import State, decode_entry, encode
 from krepes.base.reporting import display
 from krepes.base.rows import REDUCE, Rows, SparseRows, dense
@@ -272,8 +273,9 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
             residuals = unseen_errors(space, self.targets_, rows, base, self.n_folds)
             mean = torch.zeros_like(base.b)
         else:
-            mean = value.by_fold(class_weight).total.means[1]
-            mean = mean if self.fit_intercept else torch.zeros_like(mean)
+            mean = torch.zeros_like(base.b)
+            for part in row_blocks(len(rows) if self.fit_intercept else 0, QUERY_ROWS):
+                mean += weight[part] @ self.targets_.matrix(rows.y[part]) / weight.sum()
 
             def residuals(places: Tensor) -> Tensor:
                 return self.targets_.matrix(rows.y[places.numpy()]) - mean
