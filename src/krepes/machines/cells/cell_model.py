@@ -23,7 +23,8 @@ import torch
 from torch import Tensor
 
 from krepes.base import file_backed
-from krepes.base.codec import FLOATS, Bounds, Shape
+from krepes.base.checkpoint import Checkpoint
+from krepes.base.codec import FLOATS, Bounds, Shape, decode, encode
 from krepes.base.reporting import Progress
 from krepes.engines import Engine
 from krepes.kernels import Kernel, Reweighted
@@ -105,7 +106,7 @@ class SolvedPartition:
         Coefficients, in that order.
     b : Tensor of shape (cells, c)
     keys : Tensor of shape (cells,), int64
-        Hashes of what each cell was solved from.
+        Hashes of what each cell was solved from; zero if it is not solved yet.
     left_rows : Tensor of shape (k,), int64
         Global indices of rows that were left out, in order.
     left_errors : Tensor of shape (k, c)
@@ -219,15 +220,36 @@ class CellSolver:
     intercept: bool
 
     def solve(
-        self, n_outputs: int, engine: Engine, progress: Progress, before: CellModel | None = None
+        self,
+        n_outputs: int,
+        engine: Engine,
+        progress: Progress,
+        before: CellModel | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> tuple[CellModel, Tensor]:
-        """The solved cells, and the errors of the rows left out, mean of the partitions, (k, c)."""
+        """The solved cells, and the errors of the rows left out, mean of the partitions, (k, c).
+
+        Cells that were solved `before`, or are in the checkpoint of a fit that was interrupted, are taken from there.
+        """
+        restored = None if checkpoint is None else checkpoint.restored()
+        if restored is not None:
+            before = decode(CellModel, restored)
         trees = [self._refined(tree, number) for number, tree in enumerate(self.plan.partitions)]
         found: list[SolvedPartition] = []
         with progress.stage("Cells", sum(tree.n_cells for tree, _ in trees), "cells") as stage:
+
+            def done(part: Callable[[], SolvedPartition]) -> None:
+                """After every cell; `part` is the partition as far as it is solved."""
+                stage.advance(1)
+                file_backed.release()
+                if checkpoint is not None:
+                    checkpoint.offer(
+                        lambda: encode(CellModel([*found, part()])), f"partition {len(found) + 1}"
+                    )
+
             for number, (tree, cells) in enumerate(trees):
-                known = None if before is None else before.partitions[number]
-                found.append(self._partition(tree, cells, n_outputs, engine, known, stage.advance))
+                known = before.partitions[number] if before and number < len(before.partitions) else None
+                found.append(self._partition(tree, cells, n_outputs, engine, known, done))
         return CellModel(found), torch.stack([part.left_errors for part in found]).mean(0)
 
     def _refined(self, tree: Partition, number: int) -> tuple[Partition, Tensor]:
@@ -253,14 +275,14 @@ class CellSolver:
         n_outputs: int,
         engine: Engine,
         before: SolvedPartition | None,
-        advance: Callable[[int], None],
+        done: Callable[[Callable[[], SolvedPartition]], None],
     ) -> SolvedPartition:
         order = torch.from_numpy(np.lexsort((self.rows.rows.numpy(), cells.numpy())))
         counts = cells.bincount(minlength=tree.n_cells)
         starts = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
         places, dtype = order.split(counts.tolist()), self.rows.inputs.dtype
         keys = [self._key(each) for each in places]
-        A = file_backed.empty((len(order), n_outputs), dtype)
+        A = file_backed.empty((len(order), n_outputs), dtype).zero_()
         b = self.mean.to(dtype).repeat(tree.n_cells, 1)
         left_rows = self.rows.rows[self.left_out].sort().values
         errors = torch.full((len(left_rows), n_outputs), torch.nan, dtype=torch.float64)
@@ -276,21 +298,26 @@ class CellSolver:
             common = torch.isin(left_rows, before.left_rows)
             there = torch.searchsorted(before.left_rows, left_rows[common])
             errors[common] = before.left_errors[there]
-        todo = []
+        waiting = []
         for cell, key in enumerate(keys):
             single = len(places[cell]) == 1  # without its row, it is the mean of all others
             if key in known and not single and bool(torch.isfinite(errors[at(cell)]).all()):
                 A[starts[cell] : starts[cell + 1]], b[cell] = known[key]
             elif len(places[cell]):
-                todo.append(cell)
-        advance(tree.n_cells - len(todo))
+                waiting.append(cell)
+        solved = torch.tensor(keys)
+        solved[waiting] = 0
+
+        def part() -> SolvedPartition:
+            return SolvedPartition(tree, order, starts, A, b, solved, left_rows, torch.nan_to_num(errors))
+
         task = partial(solved_cell, self.plan.kernel, self.plan.penalty, self.intercept)
-        for cell, fit in zip(todo, engine.each(task, (self.problem(places[cell]) for cell in todo))):
+        for cell, fit in zip(waiting, engine.each(task, (self.problem(places[cell]) for cell in waiting))):
             A[starts[cell] : starts[cell + 1]], b[cell] = fit.A.to(dtype), (self.mean + fit.b).to(dtype)
             errors[at(cell)] = fit.errors.double()
-            advance(1)
-            file_backed.release()
-        return SolvedPartition(tree, order, starts, A, b, torch.tensor(keys), left_rows, errors)
+            solved[cell] = keys[cell]
+            done(part)
+        return part()
 
     def problem(self, places: Tensor) -> CellProblem:
         """The cell of these rows."""

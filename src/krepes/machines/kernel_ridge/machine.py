@@ -23,7 +23,9 @@ from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.blocks import row_blocks
+from krepes.base.checkpoint import Checkpoint, remove_checkpoint
 from krepes.base.codec import State, decode_entry, encode
+from krepes.base.packing import digest
 from krepes.base.reporting import display
 from krepes.base.rows import REDUCE, Rows, SparseRows, dense
 from krepes.base.validation import check_choice, check_count, check_number
@@ -137,6 +139,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     local: str | bool | Cells = "auto"
 
     _plan: LocalPlan | None = field(default=None, init=False)
+    _checkpoint: str | os.PathLike | None = field(default=None, init=False)  # of the fit that is under way
     _cells_before: CellModel | None = field(default=None, init=False)  # solved earlier, for cells that stay
 
     # What a subclass writes
@@ -197,6 +200,15 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
             if X_unlabelled is not None:
                 self._take_unlabelled(X_unlabelled)
         return self
+
+    def _learn(
+        self, X: Any, data: FitData, space: FeatureSpace | None, checkpoint: str | os.PathLike | None
+    ) -> Self:
+        self._checkpoint = checkpoint
+        try:
+            return super()._learn(X, data, space, checkpoint)
+        finally:
+            self._checkpoint = None
 
     # Cells
 
@@ -291,7 +303,12 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
             base = replace(base, A=torch.zeros_like(base.A), b=torch.zeros_like(base.b))
         run = self._run_in(self.space_)
         before = None if plan.uses_landmarks else self._cells_before
-        cells, errors = self._cell_solver(value, base).solve(c, run.engine, run.progress, before)
+        saved = None
+        if self._checkpoint is not None:
+            saved = Checkpoint(f"{self._checkpoint}.cells", {"cells": digest([encode(plan), base.A])})
+        cells, errors = self._cell_solver(value, base).solve(c, run.engine, run.progress, before, saved)
+        if saved is not None:
+            remove_checkpoint(saved.path)
         left = torch.empty_like(errors)
         left[kept.rows.argsort()] = errors
         found = self.targets_.matrix(kept.y) - left
