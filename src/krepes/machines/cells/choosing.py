@@ -72,6 +72,8 @@ class Cells(Component):
         check_count("size", self.size, 10)
         check_count("n_partitions", self.n_partitions)
         check_choice("directions", self.directions, DIRECTIONS)
+        if not isinstance(self.landmarks, bool):
+            raise ValueError(f"landmarks={self.landmarks!r}: expected True or False.")
 
     def typical(self, n_rows: int) -> float:
         """Rows of a cell of this many rows, if all are equally large."""

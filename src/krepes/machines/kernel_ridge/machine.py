@@ -159,7 +159,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         """Why the parameters do not go with cells, if they do not."""
         if self.solver == "conjugate_gradients":
             return "solver='conjugate_gradients' is for landmarks"
-        return None
+        return "kernel='precomputed' knows no rows" if is_precomputed(self.kernel) else None
 
     # Fitting
 
@@ -185,6 +185,10 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         self._check_parameters()
         if X_unlabelled is not None and is_precomputed(self.kernel):
             raise ValueError("X_unlabelled= takes rows, and kernel='precomputed' knows none: leave it out.")
+        if space is not None and self._must_be_in_cells:
+            raise ValueError(
+                f"local={self.local!r}: space= is one of landmarks. Leave it out, or give local=False."
+            )
         with self._unchanged_by_failure():
             self._plan = self._cells_before = self._solution = None  # of a fit before
             data = self._opened(X, groups, space, y=y, weight=sample_weight)
@@ -224,6 +228,9 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         return replace(spec, n_landmarks=min(spec.n_landmarks, FEW_LANDMARKS))  # they are not used
 
     def _prepared(self, data: FitData, unlabelled: Source | None = None) -> FeatureSpace:
+        reason = self._against_cells()
+        if reason is not None and self._must_be_in_cells:
+            raise ValueError(f"local={self.local!r}: {reason}. Give local=False.")
         return self._divided(data, super()._prepared(data, unlabelled), as_cells(self.local), compares=True)
 
     def _divided(
@@ -240,6 +247,11 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         """Whether a fit of this many rows compares cells, or is in cells."""
         asked = as_cells(self.local)
         return asked is not None and (not asked[1] or n_rows >= ENOUGH * asked[0].size)
+
+    @property
+    def _must_be_in_cells(self) -> bool:
+        asked = as_cells(self.local)
+        return asked is not None and not asked[1]
 
     @property
     def _cell_plan(self) -> LocalPlan | None:
@@ -421,6 +433,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         if self.n_folds > MOST_FOLDS:
             raise ValueError(f"n_folds={self.n_folds:,}: expected at most {MOST_FOLDS:,}.")
         check_count("n_kept", self.n_kept)
+        as_cells(self.local)
         if self.penalty != "auto":
             check_number("penalty", self.penalty, "'auto' or a number", above=0)
         check_choice("input_metric", self.input_metric, KINDS)
@@ -629,7 +642,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         return [*super()._still_dependent(), *cells]
 
     def _check_holds(self, total: RidgeTotal, gone: RidgeTotal) -> None:
-        total.kept.check_holds(gone.kept)
+        total.check_holds(gone)
         if len(gone.kept.rows) >= len(total.kept.rows) and np.isin(total.kept.rows, gone.kept.rows).all():
             raise ValueError(
                 "Nothing would be left of this model: these are all of its rows, or all kept rows."

@@ -81,6 +81,13 @@ class RidgeTotal(SumsAndRows[Parts[NormalSums]]):
     def __mul__(self, factor: float) -> RidgeTotal:
         return replace(super().__mul__(factor), rows=None if self.rows is None else self.rows * factor)
 
+    def check_holds(self, gone: RidgeTotal) -> None:
+        """Refuse rows that were never added, or not with these values, as far as rows are kept."""
+        self.kept.check_holds(gone.kept)
+        if self.rows is not None and gone.rows is not None:
+            common = torch.isin(self.rows.rows, gone.rows.rows).nonzero()[:, 0]
+            _as_kept(self.rows.take(common)).check_holds(_as_kept(gone.rows))
+
     def by_fold(self, class_weight: np.ndarray | None) -> Parts[NormalSums]:
         """Sums by fold, in order; sums by class, too, are added up with the weights of the classes, (c,)."""
         ordered = sorted(self.equations.items())
@@ -99,6 +106,11 @@ class RidgeTotal(SumsAndRows[Parts[NormalSums]]):
         for key, sums in self.equations.items():
             counts[int(key) % n_classes] += sums.n
         return counts
+
+
+def _as_kept(rows: AllRows) -> KeptRows:
+    n = len(rows)
+    return KeptRows(n, rows.rows, rows.inputs, rows.y, rows.weight, torch.zeros(n), n)
 
 
 class RidgePass(SumsAndRowsPass[RidgeTotal]):
