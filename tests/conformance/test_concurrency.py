@@ -24,6 +24,7 @@ MODELS = [
     "autoencoder",
     "ridge classifier",
     "ridge regressor",
+    "ridge regressor in cells",
     "process classifier",
     "process regressor",
     "detector",

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from krepes.kernels import Gaussian, Laplacian
-from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.machines import Cells, KernelRidgeClassifier, KernelRidgeRegressor
 
 WEIGHTS = dict.fromkeys(
     ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
@@ -30,6 +30,7 @@ WEIGHTS = dict.fromkeys(
     [
         KernelRidgeRegressor(kernel="gaussian"),
         KernelRidgeClassifier(kernel="gaussian"),
+        KernelRidgeRegressor(kernel="gaussian", local=Cells(size=20)),
     ],
     expected_failed_checks=lambda estimator: WEIGHTS,
 )
@@ -41,6 +42,7 @@ def test_scikit_learn_checks(estimator, check):
 @parametrize_with_checks(
     [
         KernelRidgeRegressor(),
+        KernelRidgeClassifier(kernel="gaussian", local=Cells(size=20, directions="columns", landmarks=True)),
         KernelRidgeClassifier(kernel=Laplacian(1.0), input_metric=None, class_weight="balanced"),
     ],
     expected_failed_checks=lambda estimator: WEIGHTS,
@@ -93,7 +95,14 @@ def test_sample_weights_are_routed():
     assert 2 not in pipeline.predict(X)
 
 
-@pytest.mark.parametrize("model", [KernelRidgeRegressor(**FIXED), KernelRidgeClassifier(**FIXED)])
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelRidgeRegressor(**FIXED),
+        KernelRidgeClassifier(**FIXED),
+        KernelRidgeClassifier(**FIXED, local=Cells(size=40)),
+    ],
+)
 def test_clones_and_pickles(model):
     model = clone(model).fit(X, y)
     again = pickle.loads(pickle.dumps(model))
@@ -119,3 +128,15 @@ def test_the_same_seed_gives_the_same_bits():
     first, second = (KernelRidgeRegressor(random_state=3, n_landmarks=30).fit(X, y) for _ in range(2))
     assert np.array_equal(first.dual_coef_, second.dual_coef_)
     assert str(first.choice_) == str(second.choice_)
+
+
+def test_the_settings_of_cells_are_parameters():
+    model = KernelRidgeClassifier(**FIXED, local=Cells(size=40))
+    given = model.local
+    assert model.get_params()["local__size"] == 40
+    copy = clone(model).set_params(local__size=20, local__directions="columns")
+    assert (given.size, copy.local.size, copy.local.directions) == (40, 20, "columns")
+    cells = [each.fit(X, y).local_.partitions[0].n_cells for each in (model, copy)]
+    assert cells[1] > cells[0] > 1
+    search = GridSearchCV(model, {"local__size": [20, 60]}, cv=3, error_score="raise").fit(X, y)
+    assert search.best_score_ > 0.9

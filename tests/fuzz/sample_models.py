@@ -16,7 +16,7 @@ from fuzz.parts import overlap
 from krepes import KernelEmbedding, load
 from krepes.kernels import ArcCosine, Custom, EmpiricalNTK, Gaussian, InfiniteWidth, Laplacian, Linear
 from krepes.landmarks import Uniform
-from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, NoveltyDetector
+from krepes.machines import Cells, KernelRidgeClassifier, KernelRidgeRegressor, NoveltyDetector
 from krepes.networks import MLP
 from krepes.solvers import SGD
 from krepes.views import Tabular
@@ -70,6 +70,7 @@ def _machines() -> dict[str, tuple[Model, Any]]:
     """Some of them without the sums: they are saved like the others."""
     few = {"n_landmarks": 6, "random_state": 0, "n_folds": 3}
     y = np.arange(len(VECTORS)) % 2
+    in_cells = KernelRidgeRegressor(**few, kernel="gaussian", local=Cells(size=10))
     balanced = KernelRidgeClassifier(**few, kernel="gaussian", class_weight="balanced", n_kept=8)
     return {
         "regressor": (KernelRidgeRegressor(**few, kernel="gaussian").fit(VECTORS, VECTORS[:, :2]), VECTORS),
@@ -80,6 +81,7 @@ def _machines() -> dict[str, tuple[Model, Any]]:
             TABLE,
         ),
         "balanced classifier": (balanced.fit(VECTORS, y), VECTORS),
+        "regressor in cells": (in_cells.fit(np.repeat(VECTORS, 3, axis=0), np.arange(42.0)), VECTORS),
     }
 
 

@@ -28,6 +28,7 @@ from krepes.base.components import named
 from krepes.explain import influence, top_landmarks
 from krepes.kernels import EmpiricalNTK, Kernel
 from krepes.machines import (
+    Cells,
     GaussianProcessClassifier,
     GaussianProcessRegressor,
     KernelRidgeClassifier,
@@ -111,6 +112,9 @@ def estimators() -> dict[str, Any]:
         "autoencoder": KernelAutoencoder(3, **FEW).fit(VECTORS),
         "ridge classifier": KernelRidgeClassifier(**FEW).fit(VECTORS, LABELS),
         "ridge regressor": KernelRidgeRegressor(**FEW).fit(VECTORS, VECTORS[:, 0]),
+        "ridge regressor in cells": KernelRidgeRegressor(local=Cells(size=10), random_state=0).fit(
+            VECTORS, VECTORS[:, 0]
+        ),
         "process classifier": GaussianProcessClassifier(**FEW).fit(VECTORS, LABELS),
         "process regressor": GaussianProcessRegressor(**FEW).fit(VECTORS, VECTORS[:, 0]),
         "detector": NoveltyDetector(false_alarm_rate=0.2, **FEW).fit(VECTORS),

@@ -84,9 +84,9 @@ def test_cells_that_lose_their_rows_predict_the_mean():
 def test_missing_values_are_refused_as_before():
     broken = X.copy()
     broken[7, 1] = np.nan
-    with pytest.raises(ValueError, match="NaN|missing") as before:
+    with pytest.raises(ValueError, match=r"NaN|missing") as before:
         KernelRidgeRegressor(local=False, random_state=0).fit(broken, y)
-    with pytest.raises(ValueError, match="NaN|missing") as now:
+    with pytest.raises(ValueError, match=r"NaN|missing") as now:
         KernelRidgeRegressor(**IN_CELLS).fit(broken, y)
     assert str(now.value) == str(before.value)
 

@@ -21,6 +21,7 @@ from krepes.base.packing import attributes
 from krepes.engines import Local
 from krepes.kernels import EmpiricalNTK
 from krepes.machines import (
+    Cells,
     GaussianProcessClassifier,
     GaussianProcessRegressor,
     KernelRidgeClassifier,
@@ -539,3 +540,98 @@ def test_a_file_that_is_cut_short_while_it_is_read_is_refused(saved, tmp_path, m
     monkeypatch.setattr(model_file, "_header", cut_short)
     with refuses(ValueError, "model.krepes", "cut short"):
         load(path)
+
+
+@pytest.fixture(scope="module")
+def in_cells(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cells") / "model.krepes"
+    machine = KernelRidgeRegressor(local=Cells(size=30), penalty=0.1, random_state=0, dtype="float64")
+    machine.fit(X, X[:, 0]).save(path)
+    return path
+
+
+def of_cells(tensors: dict, *ends: str) -> list[str]:
+    """Tensors of solved cells, or of the plan, by how their names end."""
+    found = [name for name in tensors if name.endswith(ends)]
+    assert found
+    return found
+
+
+def _swapped_children(tensors: dict) -> None:
+    for name in of_cells(tensors, ".children"):
+        tensors[name][0, 0] = 0  # the root is its own child
+
+
+def _cell_twice(tensors: dict) -> None:
+    for name in of_cells(tensors, ".children"):
+        cells = (tensors[name] < 0).nonzero()
+        tensors[name][tuple(cells[0])] = tensors[name][tuple(cells[1])]
+
+
+def _row_twice(tensors: dict) -> None:
+    for name in of_cells(tensors, ".order"):
+        tensors[name][0] = tensors[name][1]
+
+
+def _starts_beyond(tensors: dict) -> None:
+    for name in of_cells(tensors, ".starts"):
+        tensors[name][-1] += 1
+
+
+def _fewer_rows(tensors: dict) -> None:
+    """Solved cells that are whole in themselves, of fewer rows than the file has."""
+    for order in of_cells(tensors, ".order"):
+        stem = order.removesuffix(".order")
+        last = int(tensors[f"{stem}.order"].argmax())
+        keep = torch.arange(len(tensors[order])) != last
+        tensors[order] = tensors[order][keep].contiguous()
+        tensors[f"{stem}.A"] = tensors[f"{stem}.A"][keep].contiguous()
+        tensors[f"{stem}.starts"] -= (tensors[f"{stem}.starts"] > last).long()
+
+
+def _narrow(tensors: dict) -> None:
+    for name in of_cells(tensors, ".directions"):
+        tensors[name] = tensors[name][:, :2].contiguous()
+
+
+def _no_splits_left(tensors: dict) -> None:
+    for name in of_cells(tensors, ".thresholds"):
+        tensors[name][0] = torch.nan
+
+
+FORGED_CELLS = {
+    "a split below itself": _swapped_children,
+    "a cell twice": _cell_twice,
+    "a row twice": _row_twice,
+    "cells beyond the rows": _starts_beyond,
+    "cells of fewer rows": _fewer_rows,
+    "coefficients that are no numbers": lambda tensors: _put_nan(tensors, ".A"),
+    "intercepts that are no numbers": lambda tensors: _put_nan(tensors, ".b"),
+    "splits that are no numbers": _no_splits_left,
+    "splits of other columns": _narrow,
+}
+
+
+def _put_nan(tensors: dict, end: str) -> None:
+    for order in of_cells(tensors, ".order"):
+        tensors[order.removesuffix(".order") + end].view(-1)[0] = torch.nan
+
+
+@pytest.mark.parametrize("what", FORGED_CELLS)
+def test_forged_cells_are_refused(in_cells, tmp_path, what):
+    header, tensors = contents(in_cells)
+    FORGED_CELLS[what](tensors)
+    with refuses(ValueError, "damaged"):
+        load(forged(tmp_path / "a", header, tensors))
+
+
+def test_a_plan_without_its_rows_is_refused(in_cells, tmp_path):
+    other = tmp_path / "landmarks.krepes"
+    KernelRidgeRegressor(local=False, penalty=0.1, random_state=0, n_landmarks=12).fit(X, X[:, 0]).save(other)
+    for mine, theirs in ((in_cells, other), (other, in_cells)):
+        header, tensors = contents(mine)
+        plan, more = contents(theirs)
+        entry(header)["local_plan"] = entry(plan)["local_plan"]
+        added = {name: value for name, value in more.items() if "local_plan" in name}
+        with refuses(ValueError, "damaged"):
+            load(forged(tmp_path / "a", header, tensors | added))

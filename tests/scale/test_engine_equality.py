@@ -19,6 +19,7 @@ from krepes.alignment import SketchedCKA, transferability
 from krepes.engines import Dask
 from krepes.kernels import Gaussian
 from krepes.machines import (
+    Cells,
     GaussianProcessClassifier,
     GaussianProcessRegressor,
     KernelRidgeClassifier,
@@ -53,6 +54,8 @@ MODELS = {
     "autoencoder": (KernelAutoencoder(n_components=2, **SEEDED), None),
     "ridge": (KernelRidgeRegressor(**FIXED), y),
     "ridge chosen": (KernelRidgeRegressor(**SEEDED), y),
+    "ridge in cells": (KernelRidgeRegressor(**FIXED, local=Cells(size=100), dtype="float64"), y),
+    "ridge in cells, chosen": (KernelRidgeRegressor(**SEEDED, local=Cells(size=100, landmarks=True)), y),
     "classifier": (KernelRidgeClassifier(**FIXED), KIND),
     "balanced classifier": (KernelRidgeClassifier(class_weight="balanced", **FIXED), KIND),
     "process": (GaussianProcessRegressor(**SEEDED, kernel=Gaussian(2.0)), y),
@@ -65,6 +68,7 @@ QUICK = (  # one setting of every estimator
     "vicreg",
     "autoencoder",
     "ridge chosen",
+    "ridge in cells",
     "balanced classifier",
     "process",
     "process of classes",

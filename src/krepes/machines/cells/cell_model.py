@@ -165,8 +165,16 @@ class CellModel:
 
     partitions: list[SolvedPartition]
 
-    def check_rows(self, n: int) -> None:
-        if not self.partitions or any(len(part.order) != n for part in self.partitions):
+    def check_belongs(self, plan: LocalPlan, rows: AllRows, n_outputs: int) -> None:
+        """Refuse cells of other rows, columns or outputs, or of another number of partitions."""
+        n, d = rows.inputs.shape
+        right = len(self.partitions) == len(plan.partitions) > 0
+        for part in self.partitions:
+            right &= (
+                len(part.order) == n and part.tree.directions.shape[1] == d and part.A.shape[1] == n_outputs
+            )
+        right &= all(tree.directions.shape[1] == d for tree in plan.partitions)
+        if not right:
             raise ValueError("The file is damaged: its cells are of other rows.")
 
     def scores(self, kernel: Kernel, inputs: Tensor, X: Tensor) -> Tensor:

@@ -363,7 +363,6 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         assert self._plan is not None
         assert total is not None
         assert total.rows is not None
-        found.check_rows(len(total.rows))
         return found, self._plan, total.rows.inputs
 
     def _score_blocks(self, X: Any, batch_rows: int | None = None) -> Iterator[np.ndarray]:
@@ -588,6 +587,11 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         spread = (weight / weight.sum() @ (Y - mean).square()).sum().sqrt().item()
         return diagnosed(space, found, inputs, spread, X is None, sample)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse &= not (self.local is True or isinstance(self.local, Cells))
+        return tags
+
     # Files and copies
 
     def empty_copy(self) -> Self:
@@ -621,6 +625,14 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         super()._restore(state)
         if self._solution is not None and not self.targets_.are_encoded(self._solution.held_out.y):
             raise ValueError("The file is damaged: the targets of its rows are not of this model.")
+        plan, cells = self._cell_plan, None if self._solution is None else self._solution.cells
+        rows = None if self.total_ is None else self.total_.rows
+        if self._solution is not None and (plan is None) != (cells is None):
+            raise ValueError("The file is damaged: cells are there without a plan of them, or missing.")
+        if plan is not None and cells is not None:
+            if rows is None:
+                raise ValueError("The file is damaged: its cells have no rows.")
+            cells.check_belongs(plan, rows, self.targets_.n_outputs)
 
     def coverage(self, X: Any) -> np.ndarray:
         """k_x^T (K + penalty)^-1 k_x / k(x, x) in a machine in cells; otherwise as `OnePassEstimator.coverage`."""
