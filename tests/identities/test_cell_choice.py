@@ -9,6 +9,7 @@ from krepes.machines import Cells, KernelRidgeClassifier, KernelRidgeRegressor
 from krepes.machines.cells.choosing import ENOUGH
 
 _draws = np.random.default_rng(0)
+PLAIN = {"kernel": "gaussian", "input_metric": None, "random_state": 0}
 
 
 def checkered(n: int, noise: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
@@ -23,12 +24,12 @@ def test_intervals_and_sets_cover_what_they_say(confidence):
     X, y = checkered(3000)
     train, test = slice(1500), slice(1500, None)
     error = np.sqrt(confidence * (1 - confidence) * 2 / 1500)
-    machine = KernelRidgeRegressor(local=Cells(size=200), random_state=0).fit(X[train], y[train])
+    machine = KernelRidgeRegressor(local=Cells(size=200), **PLAIN).fit(X[train], y[train])
     low, high = machine.predict_interval(X[test], confidence=confidence).T
     assert abs(np.mean((low <= y[test]) & (y[test] <= high)) - confidence) < 4 * error
     assert np.isfinite(low).all()
     names = np.array(["low", "middle", "high"])[np.digitize(y, [-0.3, 0.3])]
-    classifier = KernelRidgeClassifier(local=Cells(size=200), random_state=0).fit(X[train], names[train])
+    classifier = KernelRidgeClassifier(local=Cells(size=200), **PLAIN).fit(X[train], names[train])
     sets = classifier.predict_set(X[test], confidence=confidence)
     inside = sets[np.arange(1500), np.searchsorted(classifier.classes_, names[test])]
     assert abs(inside.mean() - confidence) < 4 * error
@@ -47,7 +48,7 @@ def test_the_interval_is_the_quantile_of_the_errors_of_rows_left_out():
 def test_small_tables_are_as_before():
     """Below two cells of rows nothing is compared, and the bits are those of landmarks."""
     X, y = checkered(ENOUGH * Cells().size - 1)
-    few = {"n_landmarks": 30, "random_state": 0}
+    few = {"n_landmarks": 30, **PLAIN}
     machine = KernelRidgeRegressor(**few).fit(X, y)
     assert machine.local_ is None
     assert np.array_equal(machine.predict(X), KernelRidgeRegressor(**few, local=False).fit(X, y).predict(X))
@@ -55,12 +56,12 @@ def test_small_tables_are_as_before():
 
 def test_local_structure_is_learned_in_cells():
     X, y = checkered(5000)
-    machine = KernelRidgeRegressor(n_landmarks=50, random_state=0).fit(X[:4000], y[:4000])
+    machine = KernelRidgeRegressor(n_landmarks=50, **PLAIN).fit(X[:4000], y[:4000])
     plan = machine.local_
     assert plan.in_cells
     assert plan.errors[plan.kind] < plan.errors["landmarks"]
     assert "<- chosen" in str(plan)
-    landmarks = KernelRidgeRegressor(n_landmarks=50, random_state=0, local=False).fit(X[:4000], y[:4000])
+    landmarks = KernelRidgeRegressor(n_landmarks=50, **PLAIN, local=False).fit(X[:4000], y[:4000])
     assert machine.score(X[4000:], y[4000:]) > landmarks.score(X[4000:], y[4000:]) + 0.2
 
 
@@ -68,10 +69,10 @@ def test_noise_stays_with_landmarks():
     """The predictions are then those of landmarks alone."""
     X = _draws.normal(size=(4000, 3))
     y = X[:, 0] + 3 * _draws.normal(size=4000)
-    machine = KernelRidgeRegressor(n_landmarks=50, random_state=0).fit(X, y)
+    machine = KernelRidgeRegressor(n_landmarks=50, **PLAIN).fit(X, y)
     assert machine.local_.kind == "landmarks"
     assert set(machine.local_.errors) == {"landmarks", "cells", "landmarks and cells"}
-    landmarks = KernelRidgeRegressor(n_landmarks=50, random_state=0, local=False).fit(X, y)
+    landmarks = KernelRidgeRegressor(n_landmarks=50, **PLAIN, local=False).fit(X, y)
     assert np.array_equal(machine.predict(X[:200]), landmarks.predict(X[:200]))
 
 
