@@ -8,7 +8,7 @@ from krepes.machines import Cells, KernelRidgeRegressor
 
 rng = np.random.default_rng(0)
 X = rng.uniform(size=(6000, 4))
-y = np.sin(25 * X[:, 0]) * np.sin(25 * X[:, 1]) + X[:, 2] + 0.2 * rng.normal(size=6000)
+y = np.sin(12 * X[:, 0] + 12 * X[:, 1]) * np.sin(20 * X[:, 0]) + X[:, 2] + 0.2 * rng.normal(size=6000)
 train, test = slice(5000), slice(5000, None)
 
 # The same kernel for both; only what rows are compared with differs.
@@ -17,7 +17,9 @@ for name, local in (("landmarks", False), ("cells", Cells(size=400))):
     start = time.perf_counter()
     machine = KernelRidgeRegressor(**given, local=local).fit(X[train], y[train])
     score = machine.score(X[test], y[test])
-    print(f"{name:<10} R² {score:.3f}, held out: {machine.held_out_score_}, {time.perf_counter() - start:.1f} s")
+    print(
+        f"{name:<10} R² {score:.3f}, held out: {machine.held_out_score_}, {time.perf_counter() - start:.1f} s"
+    )
 
 # What was chosen: a weight for each column, from the gradients in the cells. The last column is noise.
 plan = machine.local_

@@ -602,17 +602,30 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     @contextmanager
     def _unchanged_by_failure(self) -> Iterator[None]:
         before = self._plan, self._cells_before
-        try:
-            with super()._unchanged_by_failure():
+        with super()._unchanged_by_failure():
+            try:
                 yield
-        except BaseException:
-            self._plan, self._cells_before = before
-            raise
+            except BaseException:
+                self._plan, self._cells_before = before
+                raise
 
     def _own(self, fit: Fit[RidgeTotal], solution: RidgeSolution | None = None) -> Self:
         if self._solution is not None and self._solution.cells is not None:
             self._cells_before = self._solution.cells
-        return super()._own(fit, solution)
+        super()._own(fit, solution)
+        if solution is not None:
+            self._check_cells(solution.cells)
+        return self
+
+    def _check_cells(self, cells: CellModel | None) -> None:
+        """Refuse cells of a file that are not of its plan and its rows."""
+        plan, total = self._cell_plan, self.total_
+        if (plan is None) != (cells is None):
+            raise ValueError("The file is damaged: cells are there without a plan of them, or missing.")
+        if plan is not None and cells is not None:
+            if total is None or total.rows is None:
+                raise ValueError("The file is damaged: its cells have no rows.")
+            cells.check_belongs(plan, total.rows, self.targets_.n_outputs)
 
     def _state(self, total: bool = True) -> State:
         if not total:  # without rows, nothing can be predicted later
@@ -625,14 +638,6 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         super()._restore(state)
         if self._solution is not None and not self.targets_.are_encoded(self._solution.held_out.y):
             raise ValueError("The file is damaged: the targets of its rows are not of this model.")
-        plan, cells = self._cell_plan, None if self._solution is None else self._solution.cells
-        rows = None if self.total_ is None else self.total_.rows
-        if self._solution is not None and (plan is None) != (cells is None):
-            raise ValueError("The file is damaged: cells are there without a plan of them, or missing.")
-        if plan is not None and cells is not None:
-            if rows is None:
-                raise ValueError("The file is damaged: its cells have no rows.")
-            cells.check_belongs(plan, rows, self.targets_.n_outputs)
 
     def coverage(self, X: Any) -> np.ndarray:
         """k_x^T (K + penalty)^-1 k_x / k(x, x) in a machine in cells; otherwise as `OnePassEstimator.coverage`."""
