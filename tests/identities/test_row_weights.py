@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 
 from krepes.base import file_backed
 from krepes.engines import Engine
+from krepes.kernels import Gaussian
 from krepes.machines import Cells, KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.machines.cells.exact_cell import fitted
 from refusals import refuses
 
 RNG = np.random.default_rng(0)
@@ -101,3 +104,18 @@ def test_the_limit_of_memory_is_a_number(monkeypatch):
     monkeypatch.setenv(file_backed.VARIABLE, "much")
     with refuses(ValueError, file_backed.VARIABLE, "much"):
         file_backed.most_in_memory()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_equal_rows_have_the_fit_of_any_rows(intercept, weighted):
+    """A cell of equal rows is the limit of rows that lie close together."""
+    equal = torch.ones(6, 2, dtype=torch.float64)
+    close = equal + 1e-9 * torch.arange(12, dtype=torch.float64).reshape(6, 2)
+    targets = torch.from_numpy(RNG.standard_normal((6, 2)))
+    weight = torch.tensor([1.0, 2.0, 0.5, 1.0, 3.0, 1.0], dtype=torch.float64) if weighted else None
+    found, expected = (
+        fitted(Gaussian(1.0), rows, targets, weight, 0.3, intercept) for rows in (equal, close)
+    )
+    for name in ("A", "b", "errors"):
+        torch.testing.assert_close(getattr(found, name), getattr(expected, name), atol=1e-7, rtol=0)

@@ -51,6 +51,8 @@ def fitted(
     left_out: Tensor | None = None,  # (k,), which rows
 ) -> CellFit:
     """The fit of a cell, and errors of some rows left out; by default of all."""
+    if len(X) > 1 and bool((X[0] == X).all()):
+        return _of_equal_rows(kernel.diag(X[:1]).item(), Y.double(), weight, penalty, intercept, left_out)
     damping = X.new_full((len(X),), penalty) if weight is None else (penalty / weight).to(X)
     K = kernel(X)
     if K.dtype == torch.float32 and not allows_single(K, damping):
@@ -67,6 +69,26 @@ def fitted(
             "Give a larger one, or penalty='auto'."
         )
     return _with_factor(L, Y.to(L), intercept, left_out)
+
+
+def _of_equal_rows(
+    k: float, Y: Tensor, weight: Tensor | None, penalty: float, intercept: bool, left_out: Tensor | None
+) -> CellFit:
+    """The fit of rows that are all equal, which no split divides, however many they are: a constant f.
+
+    f = mean y with an intercept, else k W / (k W + penalty) mean y;  A_i = w_i (y_i - f) / penalty;  W = sum w
+    """
+    w = Y.new_ones(len(Y)) if weight is None else weight.double()
+    share = w / w.sum()
+    fit = share @ Y
+    leverage = share
+    if not intercept:
+        shrink = k * w.sum() / (k * w.sum() + penalty)
+        fit, leverage = shrink * fit, shrink * share
+    errors = (Y - fit) / (1 - leverage).clamp(min=LEAST)[:, None]
+    b = fit if intercept else torch.zeros_like(fit)
+    A = w[:, None] * (Y - fit) / penalty
+    return CellFit(A, b, errors if left_out is None else errors[left_out])
 
 
 def allows_single(K: Tensor, damping: Tensor) -> bool:
