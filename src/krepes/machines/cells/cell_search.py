@@ -27,6 +27,7 @@ from krepes.machines.kernel_ridge.leave_one_out_score import KINDS
 from krepes.machines.kernel_ridge.sample_fit import gradient_outer_product, metric_of
 from krepes.machines.kernel_search import InMetric, has_rule
 
+MOST_CELLS = 20  # that gradients and the last comparison are taken from
 LEFT_OUT = 400  # rows of every cell whose errors are compared
 GRADIENT_ROWS = 200  # of every cell
 STEP_LENGTH, STEP_PENALTY = 2.0, math.sqrt(10.0)
@@ -135,15 +136,17 @@ class CellSearch:
         return best
 
     def cells(self, M: np.ndarray | None) -> list[CellData]:
-        """One cell of every pocket, in a metric."""
-        generator, found = torch.Generator().manual_seed(self.seed), []
+        """A cell of every pocket, in a metric; a second one of each, and more, where there are few pockets."""
+        generator = torch.Generator().manual_seed(self.seed)
         scale = None if M is None else root_of(M)
+        rounds: list[list[CellData]] = [[] for _ in range(max(1, MOST_CELLS // len(self.pockets)))]
         for pocket in self.pockets:
             tree = grown(pocket.X, self.size, self.direction, generator, scale)
             cells = tree.cells_of(pocket.X)
-            place = torch.randint(len(pocket.X), (1,), generator=generator)  # large cells more often
-            found.append(pocket.take((cells == cells[place]).nonzero()[:, 0]))
-        return found
+            drawn = cells[torch.randperm(len(cells), generator=generator)].tolist()  # large cells sooner
+            for chosen, cell in zip(rounds, dict.fromkeys(drawn)):
+                chosen.append(pocket.take((cells == cell).nonzero()[:, 0]))
+        return [cell for chosen in rounds for cell in chosen]
 
     def walk(
         self,
