@@ -1,142 +1,235 @@
-"""One pass over CoverType and Higgs: the kernel machine beside Nyström features of scikit-learn, boosting and xRFM.
+"""Large tables: kernel machines in cells and with landmarks beside boosting, forests, neighbours, xRFM and Nyström.
 
-python benchmarks/large_tables.py covertype            seven classes, nine tenths of 581 012 rows for learning
-python benchmarks/large_tables.py covertype2           class 2 against the rest
-python benchmarks/large_tables.py higgs
-python benchmarks/large_tables.py memory               peak memory of a fit from Parquet with 10^5 and 5 * 10^5 rows
+    python benchmarks/large_tables.py covertype covertype2       seven classes; class 2 against the rest
+    python benchmarks/large_tables.py higgs adult letter magic   other classes
+    python benchmarks/large_tables.py elevation length friedman1 friedman2 friedman3      numbers
+    python benchmarks/large_tables.py growth                     seconds, memory and size, 10^5 to 5 * 10^6 rows
+    python benchmarks/large_tables.py coverage                   intervals, sets and calibration, small subsets
+    python benchmarks/large_tables.py directions cells --most-rows 100000      settings of cells, on CoverType
 
-Accuracy on the other rows, balanced accuracy, seconds of fit and of prediction, one model after the other.
-xRFM needs the package xrfm; it learns from at most --xrfm-rows rows, in leaves of at most 15 000.
+Data sets are described in large_data.py, models in table_models.py. Every model runs in a process of its own, one after
+the other, on all cores; its peak memory holds the data, too, whose share is beside it. Accuracy and log loss, or R^2
+and the root mean squared error, are of rows that no model has seen.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-from recording import data_file, record
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.kernel_approximation import Nystroem
-from sklearn.linear_model import RidgeClassifier
-from sklearn.metrics import balanced_accuracy_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from recording import record
 
-from krepes.machines import KernelRidgeClassifier
-
-LEAF = 15_000
-FIT = """
-import resource, sys
-from krepes.machines import KernelRidgeClassifier
-KernelRidgeClassifier(n_landmarks=1000, random_state=0).fit(sys.argv[1], "y")
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
-
-
-def load(name: str) -> tuple[np.ndarray, np.ndarray]:
-    stored = np.load(data_file("higgs_26k.npz" if name == "higgs" else "covtype.npz"))
-    X, y = stored["X"].astype(np.float32), stored["y"]
-    return X, (y == 2).astype(int) if name == "covertype2" else y
-
-
-def scikit_learn(X: np.ndarray) -> Any:
-    """2000 Nyström features of a Gaussian kernel at the median, and ridge regression on indicators, in float32."""
-    some = StandardScaler().fit_transform(X[np.random.default_rng(0).permutation(len(X))[:1000]])
-    distances = np.square(some[:, None] - some[None]).sum(-1)
-    gamma = 1 / np.median(distances[np.triu_indices(len(some), 1)])
-    return make_pipeline(
-        StandardScaler(), Nystroem(gamma=gamma, n_components=2000, random_state=0), RidgeClassifier(1e-3)
-    )
-
-
-class Xrfm:
-    """xRFM with a fifth of its rows for validation."""
-
-    most_rows = 100_000
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Xrfm:
-        from xrfm import xRFM
-
-        rows = np.random.default_rng(0).permutation(len(X))[: self.most_rows]
-        train, validation = np.split(rows, [int(0.8 * len(rows))])
-        self.scaler = StandardScaler().fit(X)
-        self.classes, codes = np.unique(y, return_inverse=True)
-        self.model = xRFM(max_leaf_size=LEAF, device="cpu", tuning_metric="accuracy")
-        Z = self.scaler.transform(X)
-        self.model.fit(Z[train], codes[train], Z[validation], codes[validation])
-        return self
-
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        return self.classes[np.asarray(self.model.predict(self.scaler.transform(X))).ravel().astype(int)]
-
-
-MODELS: dict[str, Callable[[np.ndarray], Any]] = {
-    "krepes 2000": lambda X: KernelRidgeClassifier(n_landmarks=2000, random_state=0),
-    "krepes 5000": lambda X: KernelRidgeClassifier(n_landmarks=5000, random_state=0),
-    "Nystroem 2000": scikit_learn,
-    "boosting": lambda X: HistGradientBoostingClassifier(random_state=0),
-    "boosting 1000": lambda X: HistGradientBoostingClassifier(
-        max_iter=1000, early_stopping=True, random_state=0
-    ),
-    "xRFM": lambda X: Xrfm(),
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+DATA = (
+    *("covertype", "covertype2", "higgs", "adult", "letter", "magic"),
+    *("elevation", "length", "friedman1", "friedman2", "friedman3"),
+)
+STUDIES = {
+    "directions": [f"krepes cells directions={each}" for each in ("pairs", "columns", "leading")],
+    "cells": [
+        *(f"krepes cells size={size}" for size in (500, 1000, 2000, 4000)),
+        *(f"krepes cells n_partitions={p}" for p in (1, 2, 4)),
+        *(f"krepes cells n_cells={n}" for n in (2, 4, 6, 12)),
+    ],
 }
+ALL_MODELS = (
+    "krepes,krepes cells,krepes landmarks,HistGradientBoosting,LightGBM,XGBoost,CatBoost,"
+    "HistGradientBoosting long,LightGBM long,XGBoost long,CatBoost long,random forest,nearest neighbour,xRFM,Nystroem"
+)
+OWN_PROCESS = "--in-own-process"
+Figures = dict[str, Any]
 
 
-def accuracies(name: str, names: list[str]) -> dict[str, Any]:
-    X, y = load(name)
-    order = np.random.default_rng(0).permutation(len(X))
-    train, test = np.split(order, [int(0.9 * len(order))])
-    figures: dict[str, Any] = {"rows": len(train), "test rows": len(test)}
-    for model_name in names:
-        start = time.perf_counter()
-        model = MODELS[model_name](X).fit(X[train], y[train])
-        fitted = time.perf_counter()
-        predicted = model.predict(X[test])
-        figures |= {
-            f"{model_name}: accuracy": round(100 * float(np.mean(predicted == y[test])), 2),
-            f"{model_name}: balanced accuracy": round(100 * balanced_accuracy_score(y[test], predicted), 2),
-            f"{model_name}: seconds of fit": round(fitted - start, 1),
-            f"{model_name}: seconds of prediction": round(time.perf_counter() - fitted, 1),
-        }
-        print({key: value for key, value in figures.items() if key.startswith(f"{model_name}:")}, flush=True)
+# In a process of its own
+
+
+def peak_mb() -> int:
+    """Of this program alone: on Linux, ru_maxrss is at least the size of the process that started it."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return round(int(line.split()[1]) / 1024)
+
+
+def one_model(name: str, data: str, most_rows: int | None, test_rows: int, xrfm_rows: int) -> Figures:
+    """Fit and test one model."""
+    from large_data import load
+    from table_models import missing_package, model_of, rows_for
+
+    package = missing_package(name)
+    if package is not None:
+        return {"not measured": f"{package} is not installed"}
+    table = rows_for(name, load(data, most_rows, test_rows))
+    classes, before = table.has_classes, peak_mb()
+    start = time.perf_counter()
+    model = model_of(name, classes, xrfm_rows).fit(table.X, table.y)
+    fitted = time.perf_counter()
+    probable = classes and hasattr(model, "predict_proba")
+    found = model.predict_proba(table.X_test) if probable else model.predict(table.X_test)
+    ended = time.perf_counter()
+    figures = {"rows": len(table.y), "test rows": len(table.y_test), **scores(found, table.y_test, classes)}
+    if name == "nearest neighbour":
+        figures.pop("log loss", None)  # of one neighbour, without meaning
+    figures |= {
+        "seconds of fit": round(fitted - start, 1),
+        "seconds of prediction": round(ended - fitted, 2),
+        "peak MB": peak_mb(),
+        "MB before the fit": before,
+    }
+    plan = getattr(model, "local_", None)
+    return figures if plan is None else figures | {"built on": plan.kind, "comparison": str(plan)}
+
+
+def scores(found: Any, y: Any, classes: bool) -> Figures:
+    """Of probabilities (n, c), codes or numbers."""
+    import numpy as np
+    from sklearn.metrics import balanced_accuracy_score, log_loss, r2_score
+
+    found = np.asarray(found)
+    if not classes:
+        rmse = float(np.sqrt(np.mean(np.square(found - y))))
+        return {"R2": round(r2_score(y, found), 4), "RMSE": float(f"{rmse:.4g}")}
+    codes = found if found.ndim == 1 else found.argmax(axis=1)
+    figures = {
+        "accuracy": round(100 * float(np.mean(codes == y)), 2),
+        "balanced accuracy": round(100 * balanced_accuracy_score(y, codes), 2),
+    }
+    if found.ndim == 2:
+        figures["log loss"] = round(log_loss(y, found, labels=range(found.shape[1])), 4)
     return figures
 
 
-def peak_memory() -> dict[str, Any]:
-    """Megabytes of a process that fits from Parquet, for two numbers of rows."""
-    X, y = load("covertype")
-    figures: dict[str, Any] = {}
+def one_growth(name: str, path: str) -> Figures:
+    """Fit from a file, save, and test on new rows."""
+    import numpy as np
+    from large_growth import generated
+    from table_models import model_of
+
+    start = time.perf_counter()
+    model = model_of(name, False, 0).fit(path, "y")
+    seconds, peak = time.perf_counter() - start, peak_mb()
+    X, y = generated(20_000, np.random.default_rng(1))
+    start = time.perf_counter()
+    found = model.predict(X)
+    figures = {
+        "seconds of fit": round(seconds, 1),
+        "peak MB": peak,
+        **scores(found, y, False),
+        "seconds of 20,000 predictions": round(time.perf_counter() - start, 2),
+    }
     with tempfile.TemporaryDirectory() as folder:
-        for n in (100_000, 500_000):
-            path = Path(folder) / f"{n}.parquet"
-            frame = pd.DataFrame(X[:n], columns=[f"c{i}" for i in range(X.shape[1])]).assign(y=y[:n])
-            frame.to_parquet(path, row_group_size=50_000)
-            done = subprocess.run(
-                [sys.executable, "-c", FIT, str(path)], capture_output=True, text=True, check=True
-            )
-            figures[f"{n} rows: MB"] = round(int(done.stdout.split()[-1]) / 1024)
-    figures["ratio"] = round(figures["500000 rows: MB"] / figures["100000 rows: MB"], 3)
+        model.save(Path(folder) / "model.krepes")
+        figures["model MB"] = round((Path(folder) / "model.krepes").stat().st_size / 1e6, 1)
     return figures
+
+
+TASKS = {"model": one_model, "growth": one_growth}
+
+
+# One process after the other
+
+
+def in_own_process(task: str, limit: float, **arguments: Any) -> Figures:
+    """What a function of this file finds in a process of its own, or why it found nothing."""
+    given = json.dumps({"task": task, **arguments})
+    try:
+        done = subprocess.run(
+            [sys.executable, __file__, OWN_PROCESS, given],
+            capture_output=True,
+            text=True,
+            timeout=limit or None,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"not measured": f"not done after {limit:g} seconds"}
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
+        return {"not measured": said[-1]}
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def compared(data: str, names: list[str], options: argparse.Namespace) -> Figures:
+    """Every model on one data set."""
+    found: Figures = {}
+    for name in names:
+        found[name] = in_own_process(
+            "model",
+            options.limit,
+            name=name,
+            data=data,
+            most_rows=options.most_rows,
+            test_rows=options.test_rows,
+            xrfm_rows=options.xrfm_rows,
+        )
+        print(f"{data}: {name}: {shown(found[name])}", flush=True)
+    return found
+
+
+def shown(figures: Figures) -> str:
+    """One line, and the comparison below it."""
+    line = ", ".join(f"{key} {value}" for key, value in figures.items() if key != "comparison")
+    return line + "".join(f"\n    {each}" for each in figures.get("comparison", "").splitlines())
+
+
+def table_of(found: Figures) -> str:
+    """All models below each other."""
+    done = {name: figures for name, figures in found.items() if "not measured" not in figures}
+    keys = list(dict.fromkeys(key for each in done.values() for key in each if key != "comparison"))
+    if not done:
+        return "nothing was measured"
+    wide = [max(len(key), *(len(str(each.get(key, ""))) for each in done.values())) for key in keys]
+    first = max(map(len, done))
+    lines = [" " * first + "".join(f"  {key:>{w}}" for key, w in zip(keys, wide))]
+    for name, each in done.items():
+        lines.append(
+            f"{name:<{first}}" + "".join(f"  {each.get(key, '')!s:>{w}}" for key, w in zip(keys, wide))
+        )
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Large tables.")
-    parser.add_argument("data", choices=["covertype", "covertype2", "higgs", "memory"])
-    parser.add_argument("--models", default="krepes 2000,krepes 5000,Nystroem 2000,boosting,boosting 1000")
-    parser.add_argument("--xrfm-rows", type=int, default=Xrfm.most_rows)
+    parser.add_argument("what", nargs="+", choices=[*DATA, *STUDIES, "growth", "coverage"])
+    parser.add_argument("--models", default=None, help="names, separated by commas; all by default")
+    parser.add_argument("--most-rows", type=int, default=None, help="to learn from; all by default")
+    parser.add_argument("--test-rows", type=int, default=20_000, help="at most")
+    parser.add_argument("--xrfm-rows", type=int, default=15_000, help="that xRFM learns from, at most")
+    parser.add_argument("--growth-rows", type=int, nargs="+", default=[10**5, 10**6, 5 * 10**6])
+    parser.add_argument("--splits", type=int, default=50, help="of coverage")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--limit", type=float, default=0, help="seconds for one model; none by default")
     options = parser.parse_args()
-    Xrfm.most_rows = options.xrfm_rows
-    found = peak_memory() if options.data == "memory" else accuracies(options.data, options.models.split(","))
-    record(f"large_tables_{options.data}", found)
+    os.environ |= dict.fromkeys(THREADS, str(options.threads))
+    for what in options.what:
+        if what == "coverage":
+            from large_coverage import coverage
+
+            found = coverage(options.splits)
+        elif what == "growth":
+            from large_growth import growth
+
+            names = (options.models or "krepes cells").split(",")
+            found = growth(names, options.growth_rows, options.limit, in_own_process)
+        else:
+            names = STUDIES.get(what) or (options.models or ALL_MODELS).split(",")
+            found = compared(what if what in DATA else "covertype", names, options)
+            print(f"\n{what}\n{table_of(found)}\n", flush=True)
+        suffix = f"_{options.most_rows}" if options.most_rows and what in DATA else ""
+        record(f"large_tables_{what}{suffix}", found, shown=what not in (*DATA, *STUDIES))
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == [OWN_PROCESS]:
+        task = json.loads(sys.argv[2])
+        print(json.dumps(TASKS[task.pop("task")](**task)))
+    else:
+        main()

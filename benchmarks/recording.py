@@ -69,11 +69,11 @@ def _commit() -> str:
     return result.stdout.strip() or "unknown"
 
 
-def record(name: str, figures: dict[str, Any]) -> None:
-    """Print the figures and keep them in results/NAME.json."""
+def record(name: str, figures: dict[str, Any], shown: bool = True) -> None:
+    """Print the figures, unless a table has shown them, and keep them in results/NAME.json."""
     command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
     content = {"command": command, "machine": machine(), "figures": figures}
     (HERE / "results").mkdir(exist_ok=True)
     (HERE / "results" / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
-    for key, value in figures.items():
+    for key, value in figures.items() if shown else ():
         print(f"{key:48s} {value}")
