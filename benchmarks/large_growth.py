@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-COLUMNS, BLOCK = 20, 100_000
+NAMES, BLOCK = [f"x{j}" for j in range(20)], 100_000
 GROWING = ("seconds of fit", "peak MB", "model MB")
 
 
 def generated(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    X = rng.random((n, COLUMNS), dtype=np.float32)
+    X = rng.random((n, len(NAMES)), dtype=np.float32)
     y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * np.square(X[:, 2] - 0.5) + 10 * X[:, 3] + 5 * X[:, 4]
     return X, y + rng.standard_normal(n)
 
@@ -29,8 +29,7 @@ def write(path: Path, n: int) -> None:
     import pyarrow.parquet as pq
 
     rng = np.random.default_rng(0)
-    names = [*(f"x{j}" for j in range(COLUMNS)), "y"]
-    schema = pa.schema([*((name, pa.float32()) for name in names[:-1]), ("y", pa.float64())])
+    schema = pa.schema([*((name, pa.float32()) for name in NAMES), ("y", pa.float64())])
     with pq.ParquetWriter(path, schema) as writer:
         for start in range(0, n, BLOCK):
             X, y = generated(min(BLOCK, n - start), rng)

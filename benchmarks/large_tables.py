@@ -111,7 +111,8 @@ def scores(found: Any, y: Any, classes: bool) -> Figures:
 def one_growth(name: str, path: str) -> Figures:
     """Fit from a file, save, and test on new rows."""
     import numpy as np
-    from large_growth import generated
+    import pandas as pd
+    from large_growth import NAMES, generated
     from table_models import model_of
 
     start = time.perf_counter()
@@ -119,7 +120,7 @@ def one_growth(name: str, path: str) -> Figures:
     seconds, peak = time.perf_counter() - start, peak_mb()
     X, y = generated(20_000, np.random.default_rng(1))
     start = time.perf_counter()
-    found = model.predict(X)
+    found = model.predict(pd.DataFrame(X, columns=NAMES))
     figures = {
         "seconds of fit": round(seconds, 1),
         "peak MB": peak,
