@@ -25,25 +25,21 @@ import time
 from pathlib import Path
 from typing import Any
 
+from large_data import CLASSES, NUMBERS, load
 from recording import record
+from table_models import MODELS, missing_package, model_of, rows_for
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-DATA = (
-    *("covertype", "covertype2", "higgs", "adult", "letter", "magic"),
-    *("elevation", "length", "friedman1", "friedman2", "friedman3"),
-)
+DATA = (*CLASSES, *NUMBERS)
 STUDIES = {
     "directions": [f"krepes cells directions={each}" for each in ("pairs", "columns", "leading")],
-    "cells": [
-        *(f"krepes cells size={size}" for size in (500, 1000, 2000, 4000)),
-        *(f"krepes cells n_partitions={p}" for p in (1, 2, 4)),
-        *(f"krepes cells n_cells={n}" for n in (2, 4, 6, 12)),
+    "cells": [  # one setting at a time; the defaults are size=2000 n_partitions=2 n_cells=6
+        "krepes cells",
+        *(f"krepes cells size={size}" for size in (500, 1000, 4000)),
+        *(f"krepes cells n_partitions={p}" for p in (1, 4)),
+        *(f"krepes cells n_cells={n}" for n in (2, 4, 12)),
     ],
 }
-ALL_MODELS = (
-    "krepes,krepes cells,krepes landmarks,HistGradientBoosting,LightGBM,XGBoost,CatBoost,"
-    "HistGradientBoosting long,LightGBM long,XGBoost long,CatBoost long,random forest,nearest neighbour,xRFM,Nystroem"
-)
 OWN_PROCESS = "--in-own-process"
 Figures = dict[str, Any]
 
@@ -62,9 +58,6 @@ def peak_mb() -> int:
 
 def one_model(name: str, data: str, most_rows: int | None, test_rows: int, xrfm_rows: int) -> Figures:
     """Fit and test one model."""
-    from large_data import load
-    from table_models import missing_package, model_of, rows_for
-
     package = missing_package(name)
     if package is not None:
         return {"not measured": f"{package} is not installed"}
@@ -113,7 +106,6 @@ def one_growth(name: str, path: str) -> Figures:
     import numpy as np
     import pandas as pd
     from large_growth import NAMES, generated
-    from table_models import model_of
 
     start = time.perf_counter()
     model = model_of(name, False, 0).fit(path, "y")
@@ -221,7 +213,7 @@ def main() -> None:
             names = (options.models or "krepes cells").split(",")
             found = growth(names, options.growth_rows, options.limit, in_own_process)
         else:
-            names = STUDIES.get(what) or (options.models or ALL_MODELS).split(",")
+            names = STUDIES.get(what) or (options.models or ",".join(MODELS)).split(",")
             found = compared(what if what in DATA else "covertype", names, options)
             print(f"\n{what}\n{table_of(found)}\n", flush=True)
         suffix = f"_{options.most_rows}" if options.most_rows and what in DATA else ""
