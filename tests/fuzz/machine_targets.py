@@ -32,6 +32,7 @@ from krepes.explain import target_direction
 from krepes.kernels import Custom
 from krepes.landmarks import LandmarkSelector
 from krepes.machines import (
+    Cells,
     GaussianProcessClassifier,
     GaussianProcessRegressor,
     KernelRidgeClassifier,
@@ -53,6 +54,7 @@ DRAWN = {
     "n_landmarks": mostly([1, 3, 12, None, "auto"], [0, -3, "all", 2.5]),
     "n_folds": mostly([3, 4, 10], [1, 0, "few", 2.5]),
     "n_kept": mostly([1, 3, 8, 1000], [0, -1, None]),
+    "local": mostly([True, False, "auto", Cells(10), Cells(10, 1, "columns", True)], ["yes", 3, Cells(-1)]),
     "preprocess": mostly(["auto", None, "table", "normalize"], ["scale", 3]),
     "dtype": mostly(["auto", "float32", "float64"], ["int8", None]),
     "landmarks": parts(LandmarkSelector),

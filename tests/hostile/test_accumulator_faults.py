@@ -33,13 +33,17 @@ from krepes.engines.engine import add_halving
 from krepes.features import FeatureSpace, MomentPass
 from krepes.kernels import Gaussian
 from krepes.landmarks.nystrom import NystromMap
+from krepes.machines.cells.all_rows import KeepAllRows
+from krepes.machines.cells.choosing import KeepCells
+from krepes.machines.cells.partition import Partition, grown, through_two_rows
 from krepes.machines.gaussian_process.laplace import LikelihoodPass
+from krepes.machines.gaussian_process.regressor import ProcessPass
 from krepes.machines.kept_rows import KeepRows, SumsAndRowsPass
 from krepes.machines.kernel_ridge.conjugate_solver import KernelProducts
 from krepes.machines.kernel_ridge.solution import RidgePass
 from krepes.machines.normal_equations import NormalEquations
 from krepes.machines.novelty.calibration import NoveltyPass
-from krepes.machines.targets import Classes
+from krepes.machines.targets import Classes, Quantities
 from krepes.preprocessing.column_scan import TableScan
 from krepes.sources.row_sampling import PickedRows
 from krepes.views import Paired, Tabular
@@ -69,6 +73,10 @@ def decoder_sums() -> DecoderSums:
     return DecoderSums(encoder, NystromMap(Gaussian(1.0), encoder(torch.from_numpy(X[:9])), torch.float64))
 
 
+def halves() -> Partition:
+    return grown(torch.from_numpy(X), N // 2, through_two_rows, torch.Generator().manual_seed(0))
+
+
 WEIGHT = np.linspace(0.5, 2.0, N)
 CLASSES = Classes(np.array([0, 1]))
 CASES: dict[str, tuple[Callable[[], Accumulator], Block]] = {
@@ -89,6 +97,15 @@ CASES: dict[str, tuple[Callable[[], Accumulator], Block]] = {
     "kept rows": (lambda: KeepRows(10, 0), Block(torch.arange(N), tensors(X), y=LABELS, weight=WEIGHT % 1.5)),
     "ridge": (
         lambda: RidgePass(space(), CLASSES, n_folds=1, n_kept=10),
+        Block(torch.arange(N), tensors(X), y=LABELS),
+    ),
+    "process": (
+        lambda: ProcessPass(space(), Quantities.of(X[:, 0])),
+        Block(torch.arange(N), tensors(X), y=X[:, :1]),
+    ),
+    "all rows": (lambda: KeepAllRows(), Block(torch.arange(N), tensors(X), y=LABELS, weight=WEIGHT % 1.5)),
+    "rows of cells": (
+        lambda: KeepCells(halves(), torch.tensor([1])),
         Block(torch.arange(N), tensors(X), y=LABELS),
     ),
     "novelty": (

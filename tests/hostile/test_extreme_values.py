@@ -530,7 +530,7 @@ def is_called(thing: Any) -> bool:
         dataclasses.is_dataclass(thing) and not issubclass(thing, BaseEstimator)
     ):
         return False
-    parts = (krepes.clustering.Coding, krepes.clustering.Projection, tuple)
+    parts = (krepes.clustering.Coding, krepes.clustering.Projection, krepes.machines.Cells, tuple)
     return not issubclass(thing, parts)
 
 

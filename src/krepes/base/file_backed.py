@@ -66,7 +66,7 @@ def empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     return torch.from_numpy(np.asarray(Mapping(size))).view(dtype).reshape(shape)
 
 
-def joined(parts: list[Tensor]) -> Tensor:
+def concatenated(parts: list[Tensor]) -> Tensor:
     """Tensors one after the other."""
     found, start = empty((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype), 0
     for part in parts:

@@ -242,7 +242,7 @@ class SumsAndRows(Generic[E]):
 
 
 V = TypeVar("V", bound=SumsAndRows)
-Running = tuple[Any, KeptRows | None]
+Running = tuple[Any, ...]  # sums, and kept rows or None; a subclass may have more
 
 
 class SumsAndRowsPass(Accumulator[Running, V]):

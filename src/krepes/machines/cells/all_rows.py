@@ -57,7 +57,7 @@ class AllRows:
         return AllRows(self.rows[places], self.inputs[places], self.y[places.numpy()], self.weight[places])
 
     def __add__(self, other: AllRows) -> AllRows:
-        return joined((self, other))
+        return together((self, other))
 
     def __sub__(self, other: AllRows) -> AllRows:
         return self.take((~torch.isin(self.rows, other.rows)).nonzero()[:, 0])
@@ -73,13 +73,13 @@ class AllRows:
         return order[torch.searchsorted(self.rows, rows, sorter=order)]
 
 
-def joined(parts: tuple[AllRows, ...]) -> AllRows:
+def together(parts: tuple[AllRows, ...]) -> AllRows:
     """The rows of several parts."""
     if len(parts) == 1:
         return parts[0]
     return AllRows(
         torch.cat([part.rows for part in parts]),
-        file_backed.joined([part.inputs for part in parts]),
+        file_backed.concatenated([part.inputs for part in parts]),
         np.concatenate([part.y for part in parts]),
         torch.cat([part.weight for part in parts]),
     )
@@ -116,11 +116,11 @@ class KeepAllRows(Accumulator[Pieces, AllRows | None]):
         pieces = list(sums)
         while len(pieces) > 1 and len(pieces[-2]) < 2 * len(pieces[-1]):
             last = pieces.pop()
-            pieces[-1] = joined((pieces[-1], last))
+            pieces[-1] = together((pieces[-1], last))
         return tuple(pieces)
 
     def value(self, sums: Pieces) -> AllRows | None:
-        return joined(sums) if sums else None
+        return together(sums) if sums else None
 
     def sums_state(self, sums: Pieces) -> State:
         return {"rows": encode(self.value(sums))}

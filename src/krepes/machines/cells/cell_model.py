@@ -269,7 +269,7 @@ class CellSolver:
             inside = (cells == cell).nonzero()[:, 0]
             inside = inside[self.rows.rows[inside].argsort()]
             generator = torch.Generator().manual_seed(1000 * number + cell)
-            scale = scale_of(self.plan.kernel)
+            scale = metric_root(self.plan.kernel)
             more = grown(inputs[inside], size, DIRECTIONS[self.plan.directions], generator, scale)
             below = more.cells_of(inputs[inside])
             cells[inside] = torch.where(below == 0, cell, below - 1 + tree.n_cells)
@@ -346,6 +346,6 @@ class CellSolver:
         return int.from_bytes(digest.digest(), "little", signed=True)
 
 
-def scale_of(kernel: Kernel) -> Tensor | None:
+def metric_root(kernel: Kernel) -> Tensor | None:
     """M^(1/2) of a kernel with a metric, (d,) or (d, d)."""
     return kernel._root() if isinstance(kernel, Reweighted) else None

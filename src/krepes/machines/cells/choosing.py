@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +27,7 @@ from krepes.features.choices import LandmarkRows
 from krepes.kernels import Kernel, Reweighted
 from krepes.kernels.vectors import RadialKernel
 from krepes.machines.cells.all_rows import AllRows, KeepAllRows
-from krepes.machines.cells.cell_model import LocalPlan, scale_of
+from krepes.machines.cells.cell_model import LocalPlan, metric_root
 from krepes.machines.cells.cell_search import CellData, CellSearch, TriedInCells
 from krepes.machines.cells.partition import DIRECTIONS, Partition, grown
 from krepes.machines.kept_rows import KeepRows, KeptRows, placed_blocks
@@ -202,9 +201,11 @@ class LocalChoice:
     def _pockets(self, sample: KeptRows) -> list[CellData]:
         """Neighbourhoods of about four cells, all of whose rows are read."""
         generator = torch.Generator().manual_seed(self.run.seed)
-        rows, n = as_tensor(sample), sample.seen
+        rows, n = rows_of(sample), sample.seen
         size = math.sqrt(2) * POCKET * self.options.typical(n) * len(rows) / n
-        tree = grown(rows, size, DIRECTIONS[self.options.directions], generator, scale_of(self.space.kernel))
+        tree = grown(
+            rows, size, DIRECTIONS[self.options.directions], generator, metric_root(self.space.kernel)
+        )
         chosen = torch.randperm(tree.n_cells, generator=generator)[:N_POCKETS]
         found = self.run.engine.reduce(KeepCells(tree, chosen), self.reader)
         assert found is not None
@@ -230,9 +231,7 @@ class LocalChoice:
         if place and not clearly_lower(started[place].row_errors, started[0].row_errors):
             place = 0
         kind = settings.metric if walks else None
-        units = (
-            standardising(as_tensor(sample).double()) if settings.standardises(self.space.inputs) else None
-        )
+        units = standardising(rows_of(sample).double()) if settings.standardises(self.space.inputs) else None
         return search.learned(inner[place], started[place], penalty, walks, kind, units, METRIC_STEPS)
 
     def _with_landmarks(
@@ -274,12 +273,12 @@ class LocalChoice:
         return replace(pocket, Y=pocket.Y - fits.predictions(pocket.rows))
 
     def _partitions(self, kernel: Kernel, sample: KeptRows) -> list[Partition]:
-        rows, n, found = as_tensor(sample), sample.seen, []
+        rows, n, found = rows_of(sample), sample.seen, []
         size = math.sqrt(2) * self.options.typical(n) * len(rows) / n
         for number in range(self.options.n_partitions):
             generator = torch.Generator().manual_seed(self.run.seed + 1 + number)
             direction = DIRECTIONS[self.options.directions]
-            found.append(grown(rows, size, direction, generator, scale_of(kernel)))
+            found.append(grown(rows, size, direction, generator, metric_root(kernel)))
         return found
 
 
@@ -291,12 +290,12 @@ def without_landmarks(space: FeatureSpace, plan: LocalPlan) -> FeatureSpace:
     return replace(found, metric=plan.metric, choice=space.choice)
 
 
-def as_tensor(sample: KeptRows) -> Tensor:
+def rows_of(sample: KeptRows) -> Tensor:
     assert isinstance(sample.inputs, Tensor)
     return sample.inputs
 
 
-def as_cells(local: Any) -> tuple[Cells, bool] | None:
+def as_cells(local: object) -> tuple[Cells, bool] | None:
     """What `local` asks for: options, and whether landmarks compete; None without cells."""
     if isinstance(local, Cells):
         local.check()

@@ -80,7 +80,7 @@ def weights_in_cell(problem: CellProblem, plan: LocalPlan, X: Tensor, intercept:
     return CellWeights(h, h[:, :, None] * errors[:, None, :], K, coverage)
 
 
-def row_weights(solver: CellSolver, model: CellModel, X: Tensor, n_top: int) -> RowWeights:
+def weights_of_rows(solver: CellSolver, model: CellModel, X: Tensor, n_top: int) -> RowWeights:
     """The rows that predictions of X, (n, d), are made of, the largest weights first."""
     P, n_outputs = len(model.partitions), model.partitions[0].b.shape[1]
     coverage = np.zeros(len(X))

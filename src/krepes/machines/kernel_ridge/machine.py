@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.base import clone
+from sklearn.utils import Tags
 from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, T
@@ -37,7 +38,7 @@ from krepes.kernels.automatic import is_precomputed
 from krepes.kernels.vectors import as_rows
 from krepes.machines.cells.cell_model import CellModel, CellSolver, LocalPlan
 from krepes.machines.cells.choosing import ENOUGH, Cells, LocalChoice, as_cells, without_landmarks
-from krepes.machines.cells.row_weights import RowWeights, row_weights
+from krepes.machines.cells.row_weights import RowWeights, weights_of_rows
 from krepes.machines.kept_rows import placed_blocks
 from krepes.machines.kernel_ridge.bandwidth import Bandwidth, diagnosed
 from krepes.machines.kernel_ridge.column_importance import ColumnImportances, importances
@@ -347,7 +348,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         assert total is not None
         reader = self.space_.reader(X)
         rows = as_rows(dense(reader.take(np.arange(reader.n_rows)).inputs[0])).cpu()
-        found = row_weights(self._cell_solver(total, self._solved()), cells, rows, n_top)
+        found = weights_of_rows(self._cell_solver(total, self._solved()), cells, rows, n_top)
         return replace(found, effects=found.effects * self.targets_.unit)
 
     @property
@@ -587,7 +588,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         spread = (weight / weight.sum() @ (Y - mean).square()).sum().sqrt().item()
         return diagnosed(space, found, inputs, spread, X is None, sample)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse &= not (self.local is True or isinstance(self.local, Cells))
         return tags

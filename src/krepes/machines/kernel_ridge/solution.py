@@ -37,7 +37,15 @@ from krepes.base.split import ByFold, Key, Parts, Split
 from krepes.features.space import FeatureSpace
 from krepes.machines.cells.all_rows import AllRows, KeepAllRows
 from krepes.machines.cells.cell_model import CellModel, LocalPlan
-from krepes.machines.kept_rows import KeepRows, KeptRows, SumsAndRows, SumsAndRowsPass, alike, placed_blocks
+from krepes.machines.kept_rows import (
+    KeepRows,
+    KeptRows,
+    Running,
+    SumsAndRows,
+    SumsAndRowsPass,
+    alike,
+    placed_blocks,
+)
 from krepes.machines.normal_equations import NormalEquations
 from krepes.machines.targets import Classes, Targets
 from krepes.regression.calibration import temperature
@@ -142,28 +150,28 @@ class RidgePass(SumsAndRowsPass[RidgeTotal]):
 
     # With all rows of a machine in cells
 
-    def zero(self) -> Any:
+    def zero(self) -> Running:
         return *super().zero(), ()
 
-    def plus(self, sums: Any, block: Block) -> Any:
+    def plus(self, sums: Running, block: Block) -> Running:
         *rest, rows = sums
         return *super().plus(tuple(rest), block), rows if self.plan is None else self.all_rows.plus(
             rows, block
         )
 
-    def joined(self, first: Any, second: Any) -> Any:
+    def joined(self, first: Running, second: Running) -> Running:
         return *super().joined(first[:2], second[:2]), first[2] + second[2]
 
-    def settled(self, sums: Any) -> Any:
+    def settled(self, sums: Running) -> Running:
         return *super().settled(sums[:2]), self.all_rows.settled(sums[2])
 
-    def value(self, sums: Any) -> RidgeTotal:
+    def value(self, sums: Running) -> RidgeTotal:
         return replace(super().value(sums[:2]), rows=self.all_rows.value(sums[2]))
 
-    def sums_state(self, sums: Any) -> State:
+    def sums_state(self, sums: Running) -> State:
         return super().sums_state(sums[:2]) | self.all_rows.sums_state(sums[2])
 
-    def sums_from(self, state: State) -> Any:
+    def sums_from(self, state: State) -> Running:
         return *super().sums_from(state), self.all_rows.sums_from(state)
 
     def check_total(self, total: RidgeTotal) -> None:
