@@ -67,11 +67,6 @@ class AllRows:
         counting = scaled.weight > 0
         return scaled if bool(counting.all()) else scaled.take(counting.nonzero()[:, 0])
 
-    def places_of(self, rows: Tensor) -> Tensor:
-        """Where these global indices are, (k,); each is there."""
-        order = self.rows.argsort()
-        return order[torch.searchsorted(self.rows, rows, sorter=order)]
-
 
 def together(parts: tuple[AllRows, ...]) -> AllRows:
     """The rows of several parts."""
@@ -89,7 +84,7 @@ Pieces = tuple[AllRows, ...]
 
 
 class KeepAllRows(Accumulator[Pieces, AllRows | None]):
-    """Keeps every row whose weight is not zero, or those of some cells of a partition alone."""
+    """Keeps every row whose weight is not zero."""
 
     def zero(self) -> Pieces:
         return ()
