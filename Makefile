@@ -6,7 +6,7 @@ LOWEST := .venv-lowest
 # Two test processes with one BLAS thread each are faster than one with two, and do not fight over cores.
 SINGLE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: demo test test-full test-cluster test-lowest fuzz lint install browser bench reproduce clean
+.PHONY: demo test test-full test-cluster test-lowest fuzz lint install browser bench reproduce docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/krepes demo --force
@@ -42,6 +42,12 @@ browser:
 	{ [ "$$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver; } || \
 	echo "Chromium is not here and could not be installed: the browser tests will be skipped. As root: apt-get install chromium chromium-driver"
 
+# The site, in docs/_build/html; GALLERY=no leaves the examples unexecuted.
+GALLERY ?= run
+docs: $(VENV)/.documented
+	$(SINGLE) KREPES_DOCS_GALLERY=$(GALLERY) $(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 bench: $(VENV)/.developed
 	$(BIN)/python benchmarks/run.py
 
@@ -61,6 +67,10 @@ $(VENV)/.installed: $(VENV)/bin/pip pyproject.toml constraints.txt
 
 $(VENV)/.developed: $(VENV)/bin/pip pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@ $(VENV)/.installed
+
+$(VENV)/.documented: $(VENV)/bin/pip pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	touch $@ $(VENV)/.installed
 
 $(LOWEST)/.developed: pyproject.toml constraints-lowest.txt
