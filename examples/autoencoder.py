@@ -1,29 +1,35 @@
-"""A kernel autoencoder: compress rows to a few numbers, rebuild them, and remove noise.
+"""
+Remove noise from images
+========================
 
-python examples/autoencoder.py
+A kernel autoencoder learns to rebuild clean images from noisy ones, through 16 numbers for each image.
 """
 
-from __future__ import annotations
-
+import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
-from sklearn.datasets import load_digits, load_wine
+from sklearn.datasets import load_digits
 
 from krepes import KernelAutoencoder
 
-# Noisy images of digits in, clean ones out.
-images = load_digits().images / 16.0
+images = load_digits().images / 16
 noisy = images + np.random.default_rng(0).normal(scale=0.3, size=images.shape)
-model = KernelAutoencoder(16, n_landmarks=300, random_state=0).fit(noisy[:1000], targets=images[:1000])
-before = np.square(noisy[1000:] - images[1000:]).mean()
-after = np.square(model.reconstruct(noisy[1000:]) - images[1000:]).mean()
-print(f"mean squared error of new images: {before:.3f} noisy, {after:.3f} reconstructed")
+train, test = slice(0, 1000), slice(1000, None)
 
-# A table comes back in its own columns and units, categories included.
-wine = load_wine(as_frame=True)
-frame: pd.DataFrame = wine.data[["alcohol", "color_intensity", "proline"]].assign(
-    grape=np.array(["barolo", "grignolino", "barbera"])[wine.target]
-)
-table = KernelAutoencoder(3, random_state=0).fit(frame)
-print(frame.iloc[[0, 80]])
-print(table.reconstruct(frame.iloc[[0, 80]]).to_pandas().round(2))
+# %%
+# ``targets=`` are the images that should come out. Without it, a model learns to give back what it was given.
+model = KernelAutoencoder(16, n_landmarks=300, random_state=0).fit(noisy[train], targets=images[train])
+rebuilt = model.reconstruct(noisy[test])
+
+for name, found in (("noisy", noisy[test]), ("rebuilt", rebuilt)):
+    print(f"mean squared error, {name:8s} {np.square(found - images[test]).mean():.3f}")
+
+# %%
+# Ten images that the model has not seen, with noise, without it, and as they were.
+rows = {"noisy": noisy[test], "rebuilt": rebuilt, "original": images[test]}
+figure, axes = plt.subplots(3, 10, figsize=(8, 2.7), layout="constrained")
+for line, (name, found) in zip(axes, rows.items()):
+    for axis, image in zip(line, found[20:30]):
+        axis.imshow(image, cmap="gray_r", vmin=0, vmax=1)
+        axis.set(xticks=[], yticks=[])
+    line[0].set_ylabel(name, fontsize=12)
+plt.show()

@@ -1,5 +1,12 @@
-"""Prune a forest and two other ensembles: fewer members with new weights, chosen by rows that they have not seen."""
+"""
+Prune a forest
+==============
 
+Most members of an ensemble are not needed. Keep a few, give them new weights, and lose nothing.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
 from sklearn.datasets import make_friedman1
 from sklearn.ensemble import AdaBoostRegressor, BaggingRegressor, RandomForestRegressor
 from sklearn.neighbors import KNeighborsRegressor
@@ -13,15 +20,26 @@ ensembles = {
     "10 neighbours": BaggingRegressor(KNeighborsRegressor(10), 100, max_samples=0.5, random_state=0),
     "AdaBoost": AdaBoostRegressor(n_estimators=100, random_state=0),
 }
+
+# %%
+# Members are judged by rows that they have not seen. Forests and bagging know these rows; boosting is given some.
+pruned = {}
 for name, ensemble in ensembles.items():
     ensemble.fit(X[train], y[train])
-    # Bagging and forests know which rows each member has not seen; for boosting such rows are given.
     rows = held_out if name == "AdaBoost" else train
-    pruned = prune_ensemble(ensemble, X[rows], y[rows])
-    before, after = ensemble.score(X[test], y[test]), pruned.score(X[test], y[test])
-    print(f"{name:14s} R² {before:.3f} with 100 members, {after:.3f} with {pruned.size_}; {pruned.savings_}")
+    pruned[name] = prune_ensemble(ensemble, X[rows], y[rows])
+    before, after = ensemble.score(X[test], y[test]), pruned[name].score(X[test], y[test])
+    print(f"{name:14s} R² {before:.3f} with 100 members, {after:.3f} with {pruned[name].size_}")
 
-print("\nThe last ensemble's heaviest members, and two that were dropped:")
-rows = sorted(pruned.table_, key=lambda row: -row.weight)
-for row in [*rows[:3], *rows[-2:]]:
-    print(f"  {row.name:>3s}  weight {row.weight:.3f}  R² alone {row.score:.2f}  {row.reason}")
+# %%
+# Which members stay? Not simply the best ones: a member must add something that the others do not know.
+plt.style.use("tableau-colorblind10")
+figure, axes = plt.subplots(1, 3, figsize=(9, 3.2), layout="constrained")
+for axis, (name, ensemble) in zip(axes, pruned.items()):
+    score, weight = np.array([(member.score, member.weight) for member in ensemble.table_]).T
+    axis.scatter(score[weight == 0], weight[weight == 0], s=18, color="C2", label="dropped")
+    axis.scatter(score[weight > 0], weight[weight > 0], s=30, color="C0", label="kept")
+    axis.set(title=f"{name}: {ensemble.size_} of 100", xlabel="R² of the member alone")
+axes[0].set_ylabel("new weight")
+axes[0].legend(frameon=False)
+plt.show()

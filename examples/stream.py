@@ -1,5 +1,11 @@
-"""A stream whose columns change their dependence: a monitor sees it, and a window follows."""
+"""
+A stream that changes
+=====================
 
+Watch a stream for drift that no single column shows, and let a window follow the change.
+"""
+
+import matplotlib.pyplot as plt
 import numpy as np
 
 from krepes import KernelEmbedding
@@ -15,24 +21,31 @@ def sensors(n: int, sign: float = 1.0) -> np.ndarray:
     return X
 
 
+# %%
+# The monitor may raise one false alarm in 50 000 rows on average. The window holds the last 2000 rows.
 model = KernelEmbedding(4, n_landmarks=150, random_state=0).fit(sensors(2000))
 monitor = DriftMonitor(model, window=500, average_run_length=50_000).fit(sensors(5000))
 window = Window(model, n_rows=2000)
 
-changed_at, seen = 4000, 0
-for _ in range(40):
-    X = sensors(200, sign=1.0 if seen < changed_at else -1.0)  # every column alone looks as before
+# %%
+# At row 4000 the two sensors begin to oppose each other. Every column alone looks as before.
+changed_at, seen, readings = 4000, 0, []
+while seen < 8000:
+    X = sensors(200, sign=1.0 if seen < changed_at else -1.0)
     seen += len(X)
     window.add(X)
-    alarms = [reading for reading in monitor.add(X) if reading.alarm]
-    if alarms and seen > changed_at:
-        print(f"changed at row {changed_at:,}; {alarms[0]}")
-        break
+    readings += monitor.add(X)
+alarm = next(reading for reading in readings if reading.alarm)
+print(alarm)
+print(f"the window now describes {window.model.n_samples_seen_:,} rows, all after the change")
 
-# The window has left the old rows behind after 2000 more; the faded model does so gradually.
-for _ in range(10):
-    window.add(sensors(200, sign=-1.0))
-faded = model.empty_copy()
-for start in range(10):
-    faded.partial_fit(sensors(400, sign=1.0 if start < 5 else -1.0), half_life=500)
-print(f"window: {window.model.n_samples_seen_:,} rows; faded: rows that count {faded.moments_.n:,.0f}")
+# %%
+# The angle between what the window and the reference have in common: it rises as soon as new rows come in.
+plt.style.use("tableau-colorblind10")
+figure, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
+axis.plot([r.n_rows for r in readings], [r.angle for r in readings], color="C0", linewidth=2)
+axis.axvline(changed_at, color="C3", linestyle=":", label="the sensors change")
+axis.axvline(alarm.n_rows, color="C1", linestyle="--", label="first alarm")
+axis.set(xlabel="row of the stream", ylabel="angle to the reference, degrees", ylim=(0, None))
+axis.legend(frameon=False, loc="upper left")
+plt.show()
