@@ -45,10 +45,9 @@ for name in found.names:
     accuracy[name] = 100 * np.mean(ridge.predict(candidates[name][others]).argmax(axis=1) == y[others])
 
 plt.style.use("tableau-colorblind10")
-figure, axis = plt.subplots(figsize=(5.5, 4), layout="constrained")
-for name, score in zip(found.names, found.scores["logme"]):
-    axis.scatter(score, accuracy[name], s=70, color="C1" if name == "noise" else "C0")
-    axis.annotate(name, (score, accuracy[name]), xytext=(0, 9), textcoords="offset points", ha="center")
-axis.margins(0.2)
-axis.set(xlabel="LogME of 300 labels", ylabel="accuracy on other images, %")
+figure, axes = plt.subplots(1, 2, figsize=(7, 3), sharey=True, layout="constrained")
+axes[0].barh(found.names, found.scores["logme"], color="C4")
+axes[0].set(xlabel="LogME of 300 labels")
+axes[1].barh(found.names, list(accuracy.values()), color="C1")
+axes[1].set(xlabel="accuracy on other images, %")
 plt.show()

@@ -21,7 +21,7 @@ for confidence in (0.8, 0.9, 0.95):
     print(f"confidence {confidence:.2f}: {inside:.3f} inside, width {np.mean(high - low):.2f}")
 
 # %%
-# Fifty new rows with their intervals at 0.9. About five true values should be outside.
+# Fifty new rows with their intervals at 0.9. About one true value in ten may be outside.
 plt.style.use("tableau-colorblind10")
 low, high = model.predict_interval(X[500:550], 0.9).T
 order = np.argsort(low + high)

@@ -2,7 +2,7 @@
 Prune a forest
 ==============
 
-Most members of an ensemble are not needed. Keep a few, give them new weights, and lose nothing.
+Most members of an ensemble are not needed. Keep some, give them new weights, and see what is lost or gained.
 """
 
 import matplotlib.pyplot as plt
@@ -41,5 +41,5 @@ for axis, (name, ensemble) in zip(axes, pruned.items()):
     axis.scatter(score[weight > 0], weight[weight > 0], s=30, color="C0", label="kept")
     axis.set(title=f"{name}: {ensemble.size_} of 100", xlabel="R² of the member alone")
 axes[0].set_ylabel("new weight")
-axes[0].legend(frameon=False)
+figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
 plt.show()

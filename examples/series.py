@@ -1,5 +1,11 @@
-"""Time series of unequal length: shapes that are stretched at random, by alignment kernels and by summaries."""
+"""
+Time series of unequal length
+=============================
 
+Shapes that are stretched in time: a kernel that aligns series tells them apart, summary statistics do not.
+"""
+
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -9,6 +15,7 @@ from krepes.kernels import GlobalAlignment, RandomWarping
 from krepes.machines import KernelRidgeClassifier
 
 rng = np.random.default_rng(0)
+SECOND = [0.0, 1.0, -1.0]  # height of the second bump
 
 
 def warped_shape(kind: int) -> np.ndarray:
@@ -16,34 +23,38 @@ def warped_shape(kind: int) -> np.ndarray:
     n = rng.integers(30, 41)
     time = np.cumsum(rng.gamma(0.6, size=n))
     time = time / time[-1]
-    bumps = [(0.3, 0.7, 0.0), (0.3, 0.7, 1.0), (0.3, 0.7, -1.0)][kind]
-    shape = np.exp(-(((time - bumps[0]) / 0.1) ** 2)) + bumps[2] * np.exp(-(((time - bumps[1]) / 0.1) ** 2))
+    shape = np.exp(-(((time - 0.3) / 0.1) ** 2)) + SECOND[kind] * np.exp(-(((time - 0.7) / 0.1) ** 2))
     return shape * rng.choice([-1, 1]) + 0.2 * rng.normal(size=n)
+
+
+def summary(x: np.ndarray) -> list[float]:
+    """Level, spread, extremes, roughness, quartiles, length."""
+    rough, quartiles = np.abs(np.diff(x)).mean(), np.quantile(x, [0.25, 0.5, 0.75])
+    return [x.mean(), x.std(), x.min(), x.max(), rough, *quartiles, len(x)]
 
 
 kinds = rng.integers(0, 3, size=300)
 series = [warped_shape(kind) for kind in kinds]
 train, test = slice(0, 150), slice(150, None)
 
-
-def summary(x: np.ndarray) -> list[float]:
-    """What a bag of features knows: level, spread, extremes, roughness, length."""
-    return [
-        x.mean(),
-        x.std(),
-        x.min(),
-        x.max(),
-        np.abs(np.diff(x)).mean(),
-        *np.quantile(x, [0.25, 0.5, 0.75]),
-        len(x),
-    ]
-
-
+# %%
+# A list of arrays is all that the kernels need. Lengths may differ.
 baseline = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
 baseline.fit([summary(x) for x in series[train]], kinds[train])
-score = baseline.score([summary(x) for x in series[test]], kinds[test])
-print(f"summaries and logistic regression   {100 * score:.0f} %")
+scores = {"nine summaries": 100 * baseline.score([summary(x) for x in series[test]], kinds[test])}
 for kernel in (GlobalAlignment(), GlobalAlignment("0.5 median"), RandomWarping()):
     machine = KernelRidgeClassifier(kernel=kernel, n_landmarks=100, random_state=0)
-    score = machine.fit(series[train], kinds[train]).score(series[test], kinds[test])
-    print(f"{kernel!r:35} {100 * score:.0f} %")
+    scores[repr(kernel)] = 100 * machine.fit(series[train], kinds[train]).score(series[test], kinds[test])
+for name, score in scores.items():
+    print(f"{name:42s} {score:.0f} %")
+
+# %%
+# Three series of each kind. They may be upside down, and begin at any time.
+plt.style.use("tableau-colorblind10")
+figure, axes = plt.subplots(1, 3, figsize=(8, 2.8), sharey=True, layout="constrained")
+for kind, (axis, name) in enumerate(zip(axes, ("one bump", "two bumps", "rise and fall"))):
+    for row, colour in zip(np.flatnonzero(kinds == kind)[:3], ("C0", "C1", "C3")):
+        axis.plot(series[row], color=colour, linewidth=1.8)
+    axis.set(title=name, xlabel="step")
+axes[0].set_ylabel("value")
+plt.show()
