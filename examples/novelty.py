@@ -22,7 +22,7 @@ def readings(n: int) -> pd.DataFrame:
 
 
 # %%
-# Five false alarms in a hundred are asked for. New readings of the same pump show that the rate holds.
+# At most five false alarms in a hundred are asked for. New readings of the same pump show that this holds.
 model = NoveltyDetector(false_alarm_rate=0.05, random_state=0).fit(readings(500))
 print(f"false alarms among 2000 new readings: {100 * (model.predict(readings(2000)) == -1).mean():.1f} %")
 
