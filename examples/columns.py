@@ -40,7 +40,9 @@ kernels = {
     "one Gaussian, no text": Gaussian(),  # the default encoding leaves out text that never repeats
     "one Gower, no text": Gower(),
     "text alone": ColumnKernel({"review": text}),
-    "one each, summed": ColumnKernel({"nights, price": Gaussian(), "city": Laplacian(norm=1), "review": text}),
+    "one each, summed": ColumnKernel(
+        {"nights, price": Gaussian(), "city": Laplacian(norm=1), "review": text}
+    ),
     "one each, multiplied": ColumnKernel(mixed, combine="product"),
 }
 

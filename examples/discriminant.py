@@ -1,18 +1,20 @@
-"""Linear discriminants in a kernel's feature space: a new one-pass model in a page.
+"""
+Write your own one-pass model
+=============================
+
+Two hooks make a model: what is summed in the pass, and what is solved from the sums. Everything else comes from the
+base: reading of arrays, frames, files and objects, checkpoints, weights, ``partial_fit``, ``merge``, ``save``. Here
+they make linear discriminants in the feature space of a kernel [Fisher 1936, regularised]::
 
     mu_c = mean of phi(x) over class c,      S = mean over all rows of (phi - mu_c)(phi - mu_c)^T
-    score_c(x) = mu_c^T (S + lam I)^-1 (phi(x) - mu_c / 2) + log p_c                    [Fisher 1936, regularised]
-
-Two hooks make a model: what is summed in the pass, and what is solved from the sums. Reading of arrays, frames, files
-and objects, blocks, progress, checkpoints, weights, `partial_fit`, `merge`, `save` and `load` come from the base.
-
-    python examples/discriminant.py
+    score_c(x) = mu_c^T (S + lam I)^-1 (phi(x) - mu_c / 2) + log p_c
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
@@ -25,6 +27,9 @@ from krepes.moments import Moments
 from krepes.one_pass import OnePassEstimator
 
 RIDGE = 0.01  # of the mean eigenvalue of S
+
+# %%
+# The sums are the moments of the features, split by class. ``_solve`` makes discriminants of them.
 
 
 class Discriminants(NamedTuple):
@@ -62,10 +67,20 @@ class KernelDiscriminant(ClassifierMixin, OnePassEstimator[Parts[Moments], Discr
         return self.classes_[self.decision_function(X).argmax(axis=1)]
 
 
+# %%
+# Rows come in parts of 100. The model is ready after each of them, and no row is read twice.
 if __name__ == "__main__":
     X, y = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
     model = KernelDiscriminant(n_landmarks=300, random_state=0)
-    for start in range(0, len(X_train), 200):  # rows as they come
-        model.partial_fit(X_train[start : start + 200], y_train[start : start + 200])
-    print(f"{model.n_samples_seen_} rows seen, accuracy on others {model.score(X_test, y_test):.3f}")
+    seen, accuracy = [], []
+    for start in range(0, len(X_train), 100):
+        model.partial_fit(X_train[start : start + 100], y_train[start : start + 100])
+        seen.append(model.n_samples_seen_)
+        accuracy.append(100 * model.score(X_test, y_test))
+    print(f"{seen[-1]} rows seen, {accuracy[-1]:.1f} % of other rows right")
+
+    figure, axis = plt.subplots(figsize=(5.5, 3.5), layout="constrained")
+    axis.plot(seen, accuracy, "o-", color="tab:blue", linewidth=2)
+    axis.set(xlabel="rows seen", ylabel="accuracy on other rows, %")
+    plt.show()

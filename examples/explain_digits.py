@@ -1,6 +1,9 @@
-"""Which examples is a digit made of? Landmarks, a sum of few of them, a concept, a report, and spectra.
+"""
+Which examples is a digit made of?
+==================================
 
-python examples/explain_digits.py
+Every number of a representation is a sum over real images. See which ones, test how faithful that is, and ask for a
+concept.
 """
 
 import tempfile
@@ -27,10 +30,23 @@ images, digits = load_digits().images / 16, load_digits().target
 model = KernelEmbedding(16, n_landmarks=200, random_state=0).fit(images[:1500])
 new = images[1502:1503]
 
+# %%
+# The training images that matter most for a new one, and a sum of three that comes close to it.
 print(
     "a", digits[1502], "and the training images that explain it:", digits[top_landmarks(model, new).rows[0]]
 )
+top = top_landmarks(model, new)
+figure, axes = plt.subplots(1, 6, figsize=(8, 1.8), layout="constrained")
+for axis, image, name in zip(
+    axes, [new[0], *images[top.rows[0][:5]]], ["new image", *digits[top.rows[0][:5]]]
+):
+    axis.imshow(image, cmap="gray_r")
+    axis.set(xticks=[], yticks=[], xlabel=name)
+plt.show()
 print(re_expansion(model, new, n_top=3).words(0))
+
+# %%
+# Is the explanation faithful, and what is one component made of?
 print(
     faithfulness(
         model, images[:1500], digits[:1500], methods=["contributions", "re_expansion", "kernel"], n_rows=100
@@ -43,6 +59,8 @@ print(
     "...",
 )
 
+# %%
+# A concept is given by images that have it and images that do not.
 loops = np.isin(digits[:1500], (0, 6, 8, 9))
 concept = Concept(
     images[:1500][loops][:200], images[:1500][~loops][:200], name="a closed loop", n_permutations=20
@@ -50,10 +68,17 @@ concept = Concept(
 concept.fit(model)
 print(f"concept {concept.name}: balanced accuracy {concept.accuracy_:.2f}, p = {concept.p_value_:.2f}")
 
-folder = Path(tempfile.mkdtemp())
-write_report(model, images, folder / "digits.html", labels=digits, concepts=[concept], title="Digits")
+# %%
+# The same for all rows, as one HTML page.
+with tempfile.TemporaryDirectory() as folder:
+    page = Path(folder) / "digits.html"
+    write_report(model, images, page, labels=digits, concepts=[concept], title="Digits")
+    print(f"a page of {page.stat().st_size / 1e6:.1f} MB")
 
-figure, axis = plt.subplots(figsize=(5.5, 3.5))
+# %%
+# How many directions do the coefficients use? Spectra for three preconditioners.
+plt.style.use("tableau-colorblind10")
+figure, axis = plt.subplots(figsize=(5.5, 3.5), layout="constrained")
 for name, settings in {
     "none": {"coordinates": "landmarks"},
     "general": {"coordinates": "landmarks", "preconditioner": "kernel"},
@@ -71,6 +96,4 @@ axis.set(
     xlabel="direction", ylabel="eigenvalue of AᵀA, relative", title="Barlow Twins by preconditioner, 5 epochs"
 )
 axis.legend(frameon=False)
-figure.tight_layout()
-figure.savefig(folder / "spectrum.png", dpi=120)
-print("wrote", folder / "digits.html", "and", folder / "spectrum.png")
+plt.show()

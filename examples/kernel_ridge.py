@@ -38,6 +38,11 @@ print("\n".join(str(importances).splitlines()[:5]))
 plt.style.use("tableau-colorblind10")
 top = importances.order[:8][::-1]
 figure, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
-axis.barh([importances.names[j] for j in top], 100 * importances.shares[top], color="C4", xerr=100 * importances.errors[top])
+axis.barh(
+    [importances.names[j] for j in top],
+    100 * importances.shares[top],
+    color="C4",
+    xerr=100 * importances.errors[top],
+)
 axis.set(xlabel="share of the metric, %, with its standard error")
 plt.show()

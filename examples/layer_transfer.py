@@ -37,7 +37,9 @@ for _ in range(4):
 # %%
 # Ten labelled images of each new digit. The others are divided: half without labels, half for the test.
 rng = np.random.default_rng(0)
-labelled = np.concatenate([rng.choice(np.flatnonzero(y == digit), 10, replace=False) for digit in range(5, 10)])
+labelled = np.concatenate(
+    [rng.choice(np.flatnonzero(y == digit), 10, replace=False) for digit in range(5, 10)]
+)
 unlabelled, test = np.array_split(rng.permutation(np.setdiff1d(np.flatnonzero(y >= 5), labelled)), 2)
 
 with torch.no_grad():

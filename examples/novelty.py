@@ -18,7 +18,9 @@ def readings(n: int) -> pd.DataFrame:
     """A pump: heat and current follow its load."""
     load = rng.gamma(4, 1, size=n)
     heat, current = 20 + 5 * load + rng.normal(size=n), 2 * load + 0.3 * rng.normal(size=n)
-    return pd.DataFrame({"load": load, "heat": heat, "current": current, "mode": rng.choice(["day", "night"], n)})
+    return pd.DataFrame(
+        {"load": load, "heat": heat, "current": current, "mode": rng.choice(["day", "night"], n)}
+    )
 
 
 # %%

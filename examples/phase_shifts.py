@@ -40,7 +40,11 @@ scores = {"raw, support vectors": 100 * svm.score(columns[test], kinds[test])}
 # ``preprocess="series"`` makes views that are shifted and stretched a little. Random warping aligns series instead.
 warping = {"kernel": RandomWarping(n_series=64), "loss": "kernel_pca"}
 representations = {"raw, linear": columns}
-for name, params in {"kernel PCA": {"loss": "kernel_pca"}, "views of series": {}, "random warping": warping}.items():
+for name, params in {
+    "kernel PCA": {"loss": "kernel_pca"},
+    "views of series": {},
+    "random warping": warping,
+}.items():
     model = KernelEmbedding(32, preprocess="series", n_landmarks=200, random_state=0, **params)
     representations[name] = model.fit_transform(series)
 for name, Z in representations.items():

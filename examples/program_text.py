@@ -43,7 +43,11 @@ print(f"{len(X)} functions of {len(MODULES)} modules; one of them:", X[0], sep="
 counts = make_pipeline(CountVectorizer(analyzer="char", lowercase=False), StandardScaler(with_mean=False))
 models = {"single characters, logistic": make_pipeline(counts, LogisticRegression(max_iter=1000))}
 pieces = NGrams("char", (1, 5), weighting="tfidf")
-for name, kernel in {"Spectrum(2)": Spectrum(2), "Spectrum(4)": Spectrum(4), "NGrams, 1 to 5": pieces}.items():
+for name, kernel in {
+    "Spectrum(2)": Spectrum(2),
+    "Spectrum(4)": Spectrum(4),
+    "NGrams, 1 to 5": pieces,
+}.items():
     models[name] = KernelRidgeClassifier(kernel=kernel, random_state=0)
 scores = {name: 100 * model.fit(X_train, y_train).score(X_test, y_test) for name, model in models.items()}
 

@@ -37,7 +37,9 @@ triplets = {"positives": turned(X[train]), "negatives": X[rng.integers(165, size
 model = KernelEmbedding(2, kernel="gaussian", loss="simple_contrastive", n_landmarks=None, random_state=0)
 known = np.where(np.arange(165) < 150, np.nan, y[train])  # 150 labels are missing
 choice = choose_bandwidth(model, X[train], known, bandwidths=np.geomspace(0.1, 10, 9), **triplets)
-print(f"lengthscale {choice.bandwidth:.2g}: {100 * np.nanmax(choice.accuracies):.0f} % of labels left out are found")
+print(
+    f"lengthscale {choice.bandwidth:.2g}: {100 * np.nanmax(choice.accuracies):.0f} % of labels left out are found"
+)
 
 # %%
 # Three nearest neighbours among the labelled rows, before and after.

@@ -19,13 +19,14 @@ from sklearn.pipeline import make_pipeline
 from krepes import KernelEmbedding
 from krepes.machines import KernelRidgeClassifier
 
-MODULES = """argparse ast asyncio.base_events _pydecimal doctest email.message fractions http.client logging pickle
+MODULES = """argparse ast asyncio.base_events decimal doctest email.message fractions http.client logging pickle
 statistics tarfile typing unittest.mock zipfile""".split()
 
 
 def functions(module: str) -> list[str]:
     """Documentation and body of a module's functions, at most 500 characters of each."""
-    source = inspect.getsource(importlib.import_module(module))
+    name = "_pydecimal" if module == "decimal" else module
+    source = inspect.getsource(importlib.import_module(name))
     nodes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
     return sorted({"\n".join(map(ast.unparse, node.body))[:500] for node in nodes})
 

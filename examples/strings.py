@@ -41,7 +41,9 @@ def letters_in_common(left: list[str], right: list[str]) -> np.ndarray:
     return np.array([[len(set(a) & set(b)) for b in right] for a in left], dtype=float)
 
 
-own = KernelEmbedding(8, kernel=letters_in_common, loss="kernel_pca", n_landmarks=20, random_state=0).fit(WORDS)
+own = KernelEmbedding(8, kernel=letters_in_common, loss="kernel_pca", n_landmarks=20, random_state=0).fit(
+    WORDS
+)
 
 # %%
 # Cosines of the representations. Pieces of words find the families; letters alone see likeness nearly everywhere.
