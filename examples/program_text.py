@@ -20,7 +20,9 @@ from sklearn.preprocessing import StandardScaler
 from krepes.kernels import NGrams, Spectrum
 from krepes.machines import KernelRidgeClassifier
 
-MODULES = "argparse ast asyncio.base_events fractions http.client statistics tarfile typing".split()
+MODULES = [
+    "argparse", "ast", "asyncio.base_events", "fractions", "http.client", "statistics", "tarfile", "typing",
+]  # fmt: skip
 
 
 def functions(module: str) -> list[str]:

@@ -19,8 +19,10 @@ from sklearn.pipeline import make_pipeline
 from krepes import KernelEmbedding
 from krepes.machines import KernelRidgeClassifier
 
-MODULES = """argparse ast asyncio.base_events decimal doctest email.message fractions http.client logging pickle
-statistics tarfile typing unittest.mock zipfile""".split()
+MODULES = [
+    "argparse", "ast", "asyncio.base_events", "decimal", "doctest", "email.message", "fractions", "http.client",
+    "logging", "pickle", "statistics", "tarfile", "typing", "unittest.mock", "zipfile",
+]  # fmt: skip
 
 
 def functions(module: str) -> list[str]:
