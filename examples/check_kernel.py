@@ -59,10 +59,8 @@ sample = torch.as_tensor(X[:300])
 figure, axes = plt.subplots(1, 4, figsize=(9, 2.9), sharey=True, layout="constrained")
 for axis, (name, kernel) in zip(axes, found.items()):
     values = np.linalg.eigvalsh(np.asarray(kernel(sample, sample)))[::-1]
-    values = values / values[0]
-    bad = values < -1e-9
-    axis.plot(np.flatnonzero(~bad), values[~bad], ".", color="C0")
-    axis.plot(np.flatnonzero(bad), values[bad], ".", color="C1")
+    colours = np.where(values < -1e-9 * values[0], "C1", "C0")
+    axis.scatter(np.arange(300), values / values[0], s=9, c=colours)
     axis.axhline(0, color="C2", linewidth=1)
     axis.set_yscale("symlog", linthresh=1e-3)
     axis.set(title=name, xlabel="number")

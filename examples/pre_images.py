@@ -43,15 +43,15 @@ _, far = model.inverse_transform(10 * model.transform(test[:1]), return_error=Tr
 print(f"a representation ten times too long is trusted: {bool(far.trusted[0])}")
 
 # %%
-# The four images that the model is most sure of, and the four that it doubts most.
+# The four images that the model is most sure of, and the four that it doubts most, with the errors that it expects.
 order = error.expected.argsort()
 figure, axes = plt.subplots(2, 8, figsize=(8, 2.7), layout="constrained")
 for column, row in zip(axes.T, [*order[:4], *order[-4:]]):
     for axis, image in zip(column, (test[row], rebuilt[row])):
         axis.imshow(image.reshape(8, 8), cmap="gray_r", vmin=0, vmax=16)
         axis.set(xticks=[], yticks=[])
-    column[1].set_xlabel(f"± {error.expected[row]:.0f}", fontsize=11)
+    column[1].set_xlabel(f"{error.expected[row]:.2f}", fontsize=11)
+    column[0].set_title("sure" if row in order[:4] else "in doubt", fontsize=11)
 axes[0, 0].set_ylabel("original")
 axes[1, 0].set_ylabel("rebuilt")
-figure.suptitle("sure of these" + 42 * " " + "doubts these")
 plt.show()

@@ -49,12 +49,12 @@ for name, score in scores.items():
     print(f"{name:42s} {score:.0f} %")
 
 # %%
-# Three series of each kind. They may be upside down, and begin at any time.
+# Three series of each kind, one above the other. They may be upside down, and their time runs unevenly.
 plt.style.use("tableau-colorblind10")
-figure, axes = plt.subplots(1, 3, figsize=(8, 2.8), sharey=True, layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(8, 3.4), sharey=True, layout="constrained")
 for kind, (axis, name) in enumerate(zip(axes, ("one bump", "two bumps", "rise and fall"))):
-    for row, colour in zip(np.flatnonzero(kinds == kind)[:3], ("C0", "C1", "C3")):
-        axis.plot(series[row], color=colour, linewidth=1.8)
-    axis.set(title=name, xlabel="step")
+    for place, row in enumerate(np.flatnonzero(kinds == kind)[:3]):
+        axis.plot(series[row] + 2.5 * place, color=("C0", "C1", "C3")[place], linewidth=2)
+    axis.set(title=name, xlabel="step", yticks=[])
 axes[0].set_ylabel("value")
 plt.show()

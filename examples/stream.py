@@ -40,7 +40,8 @@ print(alarm)
 print(f"the window now describes {window.model.n_samples_seen_:,} rows, all after the change")
 
 # %%
-# The angle between what the window and the reference have in common: it rises as soon as new rows come in.
+# The angle between the main directions of the last 500 rows and of the reference. The alarm comes before it rises,
+# because rows that the landmarks do not describe are noticed first.
 plt.style.use("tableau-colorblind10")
 figure, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
 axis.plot([r.n_rows for r in readings], [r.angle for r in readings], color="C0", linewidth=2)
