@@ -9,7 +9,8 @@
 
 Data sets are described in large_data.py, models in table_models.py. Every model runs in a process of its own, one after
 the other, on all cores; its peak memory holds the data, too, whose share is beside it. Accuracy and log loss, or R^2
-and the root mean squared error, are of rows that no model has seen.
+and the root mean squared error, are of rows that no model has seen. Where a run of all models is too long, `--models`
+measures some and `--add` keeps the others.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from large_data import CLASSES, NUMBERS, load
-from recording import record
+from recording import record, recorded
 from table_models import MODELS, missing_package, model_of, rows_for
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -200,6 +201,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=50, help="of coverage")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--limit", type=float, default=0, help="seconds for one model; none by default")
+    parser.add_argument("--add", action="store_true", help="keep the recorded figures of other models")
     options = parser.parse_args()
     os.environ |= dict.fromkeys(THREADS, str(options.threads))
     for what in options.what:
@@ -217,7 +219,8 @@ def main() -> None:
             found = compared(what if what in DATA else "covertype", names, options)
             print(f"\n{what}\n{table_of(found)}\n", flush=True)
         suffix = f"_{options.most_rows}" if options.most_rows and what in DATA else ""
-        record(f"large_tables_{what}{suffix}", found, shown=what not in (*DATA, *STUDIES))
+        name = f"large_tables_{what}{suffix}"
+        record(name, recorded(name) | found if options.add else found, shown=what not in (*DATA, *STUDIES))
 
 
 if __name__ == "__main__":

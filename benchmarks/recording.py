@@ -69,6 +69,12 @@ def _commit() -> str:
     return result.stdout.strip() or "unknown"
 
 
+def recorded(name: str) -> dict[str, Any]:
+    """Figures of an earlier run."""
+    path = HERE / "results" / f"{name}.json"
+    return json.loads(path.read_text())["figures"] if path.exists() else {}
+
+
 def record(name: str, figures: dict[str, Any], shown: bool = True) -> None:
     """Print the figures, unless a table has shown them, and keep them in results/NAME.json."""
     command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
