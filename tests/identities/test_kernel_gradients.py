@@ -20,7 +20,7 @@ from krepes.kernels import (
     Reweighted,
     Sigmoid,
 )
-from krepes.machines.kernel_ridge.sample_fit import gradient_outer_product, metric_of
+from krepes.machines.input_metric import gradient_outer_product, metric_of
 from labels import label
 from refusals import refuses
 from tolerances import assert_same

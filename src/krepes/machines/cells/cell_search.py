@@ -23,8 +23,8 @@ from krepes.kernels import Kernel, Reweighted
 from krepes.machines.cells.all_rows import AllRows
 from krepes.machines.cells.exact_cell import CellFit, fitted
 from krepes.machines.cells.partition import Directions, grown
-from krepes.machines.kernel_ridge.leave_one_out_score import KINDS
-from krepes.machines.kernel_ridge.sample_fit import gradient_outer_product, metric_of
+from krepes.machines.compared_errors import TriedByLeaveOneOut
+from krepes.machines.input_metric import METRICS, gradient_outer_product, metric_of
 from krepes.machines.kernel_search import InMetric, has_rule
 
 MOST_CELLS = 20  # that gradients and the last comparison are taken from
@@ -35,7 +35,6 @@ SLOPE = 2e-3  # relative gain for which a step is taken
 WORTH = 0.01  # relative gain for which another metric is learned
 MEDIAN_ROWS = 50  # of every cell, for the median distance
 FIRST_LENGTH, FIRST_PENALTY = 0.25, 0.1  # in medians; of k(x, x) = 1
-FLOOR = 1e-8  # of the largest weight: no column is lost for good
 SHORTEST, LONGEST, LEAST_PENALTY, MOST_PENALTY = 2.0**-7, 2.0**5, 1e-4, 1e3
 
 
@@ -56,32 +55,6 @@ class CellData:
             None if weight is None else weight[places],
             None if rows is None else rows.take(places),
         )
-
-
-@dataclass(frozen=True, eq=False)
-class TriedInCells:
-    """A kernel and penalty, and the squared errors of rows left out of some cells.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        With numbers for its parameters, and its metric.
-    metric : str
-    medians : float
-        Its lengthscale in median distances; NaN where it has none.
-    penalty : float
-    row_errors : ndarray of shape (n,)
-    """
-
-    kernel: Kernel
-    metric: str
-    medians: float
-    penalty: float
-    row_errors: np.ndarray
-
-    @property
-    def error(self) -> float:
-        return float(self.row_errors.mean())
 
 
 @dataclass
@@ -108,20 +81,20 @@ class CellSearch:
     seed: int
     n_cells: int = 6
     groups: list[list[int]] | None = None
-    tried: list[TriedInCells] = field(default_factory=list)
+    tried: list[TriedByLeaveOneOut] = field(default_factory=list)
 
     def learned(
         self,
         kernel: Kernel,
-        best: TriedInCells,
+        best: TriedByLeaveOneOut,
         penalty: float | None,
         walks: bool,
         kind: str | None,
         units: np.ndarray | None,
         steps: int,
-    ) -> TriedInCells:
+    ) -> TriedByLeaveOneOut:
         """The best of the metrics learned one after the other; `units` are 1 / scale^2 of standardised columns."""
-        for each in KINDS[kind]:
+        for each in METRICS[kind]:
             last = best
             for step in range(1, steps + 1):
                 M = self.metric_from(last, each == "full", units)
@@ -155,19 +128,21 @@ class CellSearch:
         metric: str,
         penalty: float | None,
         walks: bool,
-        start: TriedInCells | None = None,
-    ) -> tuple[TriedInCells, list[CellData]]:
+        start: TriedByLeaveOneOut | None = None,
+    ) -> tuple[TriedByLeaveOneOut, list[CellData]]:
         """Downhill in lengthscale and penalty, whichever are searched, from where another walk ended."""
         cells = self.cells(M)
         where = InMetric(kernel, M, torch.cat([cell.X[:MEDIAN_ROWS] for cell in cells]).double())
         walks = walks and has_rule(kernel)
-        known: dict[tuple[float, float], TriedInCells] = {}
+        known: dict[tuple[float, float], TriedByLeaveOneOut] = {}
 
-        def at(length: float, penalty: float) -> TriedInCells:
+        def at(length: float, penalty: float) -> TriedByLeaveOneOut:
             if (length, penalty) not in known:
                 inner = where.at(length)
                 errors = np.concatenate([self.errors(inner, cell, penalty) for cell in cells[: self.n_cells]])
-                known[length, penalty] = TriedInCells(inner, metric, length, penalty, errors)
+                known[length, penalty] = TriedByLeaveOneOut(
+                    inner, metric, float(errors.mean()), length, penalty, errors
+                )
                 self.tried.append(known[length, penalty])
             return known[length, penalty]
 
@@ -186,7 +161,7 @@ class CellSearch:
                     ahead = rounded(best.medians * longer), rounded(best.penalty * larger)
         return best, cells
 
-    def all_errors(self, tried: TriedInCells, M: np.ndarray | None) -> np.ndarray:
+    def all_errors(self, tried: TriedByLeaveOneOut, M: np.ndarray | None) -> np.ndarray:
         """Squared errors of some rows left out of a cell of every pocket."""
         return np.concatenate([self.errors(tried.kernel, cell, tried.penalty) for cell in self.cells(M)])
 
@@ -202,7 +177,9 @@ class CellSearch:
     def fit(self, kernel: Kernel, cell: CellData, penalty: float, some: Tensor | None) -> CellFit:
         return fitted(kernel, cell.X, cell.Y, cell.weight, penalty, self.intercept, some)
 
-    def metric_from(self, tried: TriedInCells, full: bool, units: np.ndarray | None) -> np.ndarray | None:
+    def metric_from(
+        self, tried: TriedByLeaveOneOut, full: bool, units: np.ndarray | None
+    ) -> np.ndarray | None:
         """The metric that gradients of the cells' functions give; None where kernels have none, or they are zero."""
         M = np.asarray(tried.kernel.M) if isinstance(tried.kernel, Reweighted) else None
         G: Tensor | float = 0.0
@@ -218,11 +195,7 @@ class CellSearch:
             except TypeError:
                 return None
         assert isinstance(G, Tensor)
-        if units is not None:
-            each = units if not full else np.outer(np.sqrt(units), np.sqrt(units))
-            M = squared(metric_of(G / torch.from_numpy(each).to(G), self.groups))
-            return None if M is None else M * each
-        return squared(metric_of(G, self.groups))
+        return metric_of(G, self.groups, units, squared=True)
 
 
 def _weighted(errors: Tensor, cell: CellData) -> np.ndarray:
@@ -239,13 +212,6 @@ def within(length: float, penalty: float) -> bool:
 def rounded(value: float) -> float:
     """The same number for the same place of the lattice, however it was reached."""
     return value if math.isnan(value) else float(f"{value:.9g}")
-
-
-def squared(M: np.ndarray | None) -> np.ndarray | None:
-    """M^2, with a floor: in cells the gradients themselves weigh the columns."""
-    if M is None:
-        return None
-    return np.maximum(np.square(M), FLOOR) if M.ndim == 1 else M @ M
 
 
 def root_of(M: np.ndarray) -> Tensor:

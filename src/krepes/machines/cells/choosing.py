@@ -28,10 +28,10 @@ from krepes.kernels import Kernel, Reweighted
 from krepes.kernels.vectors import RadialKernel
 from krepes.machines.cells.all_rows import AllRows, KeepAllRows
 from krepes.machines.cells.cell_model import LocalPlan, metric_root
-from krepes.machines.cells.cell_search import CellData, CellSearch, TriedInCells
+from krepes.machines.cells.cell_search import CellData, CellSearch
 from krepes.machines.cells.partition import DIRECTIONS, Partition, grown
+from krepes.machines.compared_errors import TriedByLeaveOneOut, clearly_lower
 from krepes.machines.kept_rows import KeepRows, KeptRows, placed_blocks
-from krepes.machines.kernel_ridge.sample_fit import clearly_lower
 from krepes.machines.kernel_search import KernelSearch, standardising
 from krepes.machines.normal_equations import NormalEquations
 from krepes.machines.targets import Targets
@@ -218,7 +218,7 @@ class LocalChoice:
         weight = None if bool((rows.weight == 1).all()) else rows.weight
         return CellData(rows.inputs, self.targets.matrix(rows.y), weight, rows)
 
-    def _kernel(self, search: CellSearch, sample: KeptRows) -> TriedInCells:
+    def _kernel(self, search: CellSearch, sample: KeptRows) -> TriedByLeaveOneOut:
         """Kernels compared in the metric of the space; the metric learned for the best."""
         given = self.space.kernel
         M = np.asarray(given.M) if isinstance(given, Reweighted) else None
@@ -235,8 +235,8 @@ class LocalChoice:
         return search.learned(inner[place], started[place], penalty, walks, kind, units, METRIC_STEPS)
 
     def _with_landmarks(
-        self, search: CellSearch, best: TriedInCells, sample: KeptRows
-    ) -> tuple[str, TriedInCells, dict[str, float], int]:
+        self, search: CellSearch, best: TriedByLeaveOneOut, sample: KeptRows
+    ) -> tuple[str, TriedByLeaveOneOut, dict[str, float], int]:
         """The kind of machine with the lowest error, and every error."""
         some = sample.take(np.arange(min(SAMPLE, len(sample.rows))))
         fits = LandmarkFits.of(self.space, self.targets, some, self.n_folds, self.penalty, self.intercept)

@@ -38,8 +38,9 @@ from krepes.base.rows import Rows, SparseRows, dense, take_rows
 from krepes.features.space import FeatureSpace
 from krepes.kernels import Kernel, Reweighted
 from krepes.kernels.vectors import RadialKernel, as_rows, median_distance
+from krepes.machines.compared_errors import clearly_lower
 from krepes.machines.kept_rows import placed_blocks
-from krepes.machines.kernel_ridge.sample_fit import Sample, clearly_lower
+from krepes.machines.kernel_ridge.sample_fit import Sample
 from krepes.machines.kernel_ridge.solution import RidgeSolution
 
 FAR = 0.05  # nearest similarity, and share of the targets' spread, below which a prediction has decayed

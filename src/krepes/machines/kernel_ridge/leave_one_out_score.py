@@ -29,14 +29,9 @@ from torch import Tensor
 
 from krepes.base.rows import SparseRows, take_rows
 from krepes.kernels import Gaussian, Kernel, Laplacian
-from krepes.machines.kernel_ridge.sample_fit import (
-    MOST_ROWS,
-    Sample,
-    TriedByLeaveOneOut,
-    Walk,
-    clearly_lower,
-    fit_in_metric,
-)
+from krepes.machines.compared_errors import TriedByLeaveOneOut, clearly_lower
+from krepes.machines.input_metric import METRICS
+from krepes.machines.kernel_ridge.sample_fit import MOST_ROWS, Sample, Walk, fit_in_metric
 from krepes.machines.kernel_search import KernelChoice, Labelled, Score, Trials
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates
@@ -46,12 +41,6 @@ HOPELESS = 1.1  # times the error of the first kernel, above which no metric is 
 STEPS = 2  # metrics learned one after the other
 CHECK_FOLDS = 3  # on which metrics are compared that were learned on the others
 MANY_MORE = 4  # times the rows of the sample, from which a fit can follow a finer function
-KINDS: dict[str | None, tuple[str, ...]] = {
-    None: (),
-    "diagonal": ("diagonal",),
-    "full": ("full",),
-    "auto": ("diagonal", "full"),
-}
 
 
 @dataclass(frozen=True)
@@ -116,7 +105,7 @@ class LeaveOneOutTrials(Trials[Walk]):
         """Learn metrics, unless the error without one is hopeless."""
         if not self.ends:
             self.limit = HOPELESS * best.error
-        kinds = () if best.error > self.limit else KINDS[metric]
+        kinds = () if best.error > self.limit else METRICS[metric]
         routes = {kind: self._route(best, kind) for kind in kinds}
         routes = {kind: route for kind, route in routes.items() if len(route) > 1}
         if len(routes) > 1:

@@ -39,6 +39,7 @@ from krepes.kernels.vectors import as_rows
 from krepes.machines.cells.cell_model import CellModel, CellSolver, LocalPlan
 from krepes.machines.cells.choosing import ENOUGH, Cells, LocalChoice, as_cells, without_landmarks
 from krepes.machines.cells.row_weights import RowWeights, weights_of_rows
+from krepes.machines.input_metric import METRICS
 from krepes.machines.kept_rows import placed_blocks
 from krepes.machines.kernel_ridge.bandwidth import Bandwidth, diagnosed
 from krepes.machines.kernel_ridge.column_importance import ColumnImportances, importances
@@ -47,7 +48,7 @@ from krepes.machines.kernel_ridge.conjugate_solver import (
     SOLVERS,
     iterated_solution,
 )
-from krepes.machines.kernel_ridge.leave_one_out_score import KINDS, LeaveOneOutScore
+from krepes.machines.kernel_ridge.leave_one_out_score import LeaveOneOutScore
 from krepes.machines.kernel_ridge.nested_folds import LEAST_NESTED, MOST_NESTED, nested_predictions
 from krepes.machines.kernel_ridge.sample_fit import MOST_ROWS, Sample
 from krepes.machines.kernel_ridge.solution import (
@@ -436,7 +437,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         as_cells(self.local)
         if self.penalty != "auto":
             check_number("penalty", self.penalty, "'auto' or a number", above=0)
-        check_choice("input_metric", self.input_metric, KINDS)
+        check_choice("input_metric", self.input_metric, METRICS)
         check_choice("solver", self.solver, SOLVERS)
 
     @property

@@ -1,13 +1,7 @@
 """Ridge regression on a sample of rows with any kernel: leave-one-out errors, lengthscales, and a metric.
 
 Up to 500 of the rows are landmarks. Lengthscales are walked along, each twice the last, to the lowest error. Which
-inputs matter follows from the gradients of the fitted function, the average gradient outer product:
-
-    G = mean over rows of  sum over outputs of  grad f grad f^T,          M = G^(1/2)      [Radhakrishnan et al. 2024]
-
-A column in which f does not change gets no weight, one in which it changes fast gets much: the kernel then compares
-rows by what matters for the target. "diagonal" keeps the diagonal of G, one weight per column, "full" all of it.
-Encoded columns that belong to one column of a table share their mean.
+inputs matter follows from the gradients of the fitted function: see `input_metric`.
 
 Cost: O(n m^2 + m^3) for n <= 2000 rows and m <= 500 landmarks, and O(n m d c) for the gradients at n rows.
 """
@@ -15,7 +9,6 @@ Cost: O(n m^2 + m^3) for n <= 2000 rows and m <= 500 landmarks, and O(n m d c) f
 from __future__ import annotations
 
 import copy
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,15 +19,14 @@ from torch import Tensor
 from krepes.base.linalg import symmetric
 from krepes.base.rows import SparseRows
 from krepes.kernels import Kernel
-from krepes.machines.kernel_search import InMetric, Tried, has_rule, short_name
+from krepes.machines.compared_errors import TriedByLeaveOneOut
+from krepes.machines.input_metric import gradient_outer_product, metric_of
+from krepes.machines.kernel_search import InMetric, has_rule
 from krepes.regression.ridge_algebra import PENALTIES, LeaveOneOut
 
 MOST_ROWS, MOST_LANDMARKS, GRADIENT_ROWS, MEDIAN_ROWS = 2000, 500, 500, 400
 JITTER = 1e-11  # of the diagonal, added where points coincide
-DOUBT = 2.0  # standard errors that chance explains
 SHORTEST, LONGEST = 2.0**-4, 2.0**5  # lengthscales that are tried, in medians
-FLOOR = 1e-8  # of the largest weight: no column is lost for good
-BLOCK = 256  # rows whose gradients are held at once
 
 
 class Sample:
@@ -143,25 +135,7 @@ class SampleFit:
             G = gradient_outer_product(self.kernel, sample.probes, sample.points, A, full=kind == "full")
         except TypeError:
             return None
-        if units is None:
-            return metric_of(G, groups)
-        if G.ndim == 2:
-            units = np.outer(np.sqrt(units), np.sqrt(units))
-        M = metric_of(G / torch.from_numpy(units).to(G), groups)
-        return None if M is None else M * units
-
-
-def clearly_lower(
-    errors: np.ndarray,  # shape: (n,)
-    others: np.ndarray,  # shape: (n,)
-) -> bool:
-    """Whether errors of rows are lower than others by more than chance explains.
-
-    >>> clearly_lower(np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.0, 4.0]))
-    True
-    """
-    difference = others - errors
-    return bool(difference.mean() > DOUBT * difference.std() / math.sqrt(len(difference)))
+        return metric_of(G, groups, units)
 
 
 def _root(K: Tensor) -> Tensor:
@@ -172,76 +146,6 @@ def _root(K: Tensor) -> Tensor:
         K.diagonal().add_(1e4 * JITTER * K.diagonal().mean())
         L = torch.linalg.cholesky(K)
     return L
-
-
-def gradient_outer_product(
-    kernel: Kernel,
-    rows: Tensor,  # (n, d)
-    points: Tensor,  # (m, d)
-    A: Tensor,  # (m, c)
-    full: bool = False,
-) -> Tensor:  # (d,) or (d, d)
-    """G of f(x) = A^T k(points, x), or its diagonal.
-
-    >>> from krepes.kernels import Linear
-    >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    >>> gradient_outer_product(Linear(), x, x, torch.tensor([[3.0], [0.0]]))         # f(x) = 3 x_1
-    tensor([9., 0.])
-    """
-    total: Tensor | float = 0.0
-    for part in rows.split(BLOCK):
-        D = kernel.gradients(part, points, A).flatten(0, 1)  # (c b, d)
-        total = total + (D.mT @ D if full else D.square().sum(0))
-    assert isinstance(total, Tensor)
-    return total / len(rows)
-
-
-def metric_of(G: Tensor, groups: list[list[int]] | None = None) -> np.ndarray | None:
-    """M = G^(1/2), its largest weight 1; None where the function is constant."""
-    G = G.double().cpu()
-    if G.ndim == 1:
-        G = G.clone()
-        for columns in groups or ():  # one weight for all encoded columns of a column
-            G[columns] = G[columns].mean()
-        M = G.sqrt()
-        largest = M.max()
-        floored = M.clamp(min=FLOOR * largest.item())
-    else:
-        values, vectors = torch.linalg.eigh(G)
-        roots = values.clamp(min=0).sqrt()
-        largest = roots.max()
-        floored = (vectors * roots.clamp(min=FLOOR * largest.item())) @ vectors.mT
-    if not (torch.isfinite(largest) and largest > 0):
-        return None
-    M = floored / largest
-    return (M if M.ndim == 1 else (M + M.mT) / 2).numpy()
-
-
-@dataclass(frozen=True, eq=False)
-class TriedByLeaveOneOut(Tried):
-    """One kernel, and its mean squared leave-one-out error on the sample, summed over outputs.
-
-    Attributes
-    ----------
-    kernel, metric, error : as in Tried
-    medians : float
-        Its lengthscale in median distances; NaN where it has none.
-    penalty : float
-    row_errors : ndarray of shape (n,)
-    """
-
-    medians: float
-    penalty: float
-    row_errors: np.ndarray
-
-    @property
-    def line(self) -> str:
-        scale = " " * 18 if math.isnan(self.medians) else f"{self.medians:8.3g} medians, "
-        return f"{short_name(self.kernel):<24} {scale}{self.metric:<14} {self.error:.4f}"
-
-    def is_worse_than(self, other: TriedByLeaveOneOut) -> bool:
-        """By more than chance explains."""
-        return clearly_lower(other.row_errors, self.row_errors)
 
 
 def in_metric(sample: Sample, kernel: Kernel, M: np.ndarray | None) -> InMetric:

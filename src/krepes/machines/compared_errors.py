@@ -1,0 +1,52 @@
+"""Kernels and machines compared by the errors of the same rows: which is lower by more than chance explains."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from krepes.machines.kernel_search import Tried, short_name
+
+DOUBT = 2.0  # standard errors that chance explains
+
+
+def clearly_lower(
+    errors: np.ndarray,  # shape: (n,)
+    others: np.ndarray,  # shape: (n,)
+) -> bool:
+    """Whether errors of rows are lower than others by more than chance explains.
+
+    >>> clearly_lower(np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.0, 4.0]))
+    True
+    """
+    difference = others - errors
+    return bool(difference.mean() > DOUBT * difference.std() / math.sqrt(len(difference)))
+
+
+@dataclass(frozen=True, eq=False)
+class TriedByLeaveOneOut(Tried):
+    """One kernel, and its mean squared leave-one-out error on some rows, summed over outputs.
+
+    Attributes
+    ----------
+    kernel, metric, error : as in Tried
+    medians : float
+        Its lengthscale in median distances; NaN where it has none.
+    penalty : float
+    row_errors : ndarray of shape (n,)
+    """
+
+    medians: float
+    penalty: float
+    row_errors: np.ndarray
+
+    @property
+    def line(self) -> str:
+        scale = " " * 18 if math.isnan(self.medians) else f"{self.medians:8.3g} medians, "
+        return f"{short_name(self.kernel):<24} {scale}{self.metric:<14} {self.error:.4f}"
+
+    def is_worse_than(self, other: TriedByLeaveOneOut) -> bool:
+        """By more than chance explains."""
+        return clearly_lower(other.row_errors, self.row_errors)
