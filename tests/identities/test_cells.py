@@ -14,7 +14,7 @@ from krepes import load
 from krepes.engines import Engine, Local
 from krepes.kernels import Gaussian
 from krepes.machines import Cells, KernelRidgeClassifier, KernelRidgeRegressor
-from krepes.machines.cells.cell_model import TOO_LARGE
+from krepes.machines.cells.cell_solver import TOO_LARGE
 from krepes.machines.cells.exact_cell import allows_single, fitted
 from krepes.machines.cells.partition import DIRECTIONS, Partition, grown, whole
 

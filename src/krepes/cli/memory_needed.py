@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from krepes.base.blocks import available_memory
 from krepes.base.files import check_writable, readable_bytes
@@ -18,6 +19,8 @@ from krepes.embedding import KernelEmbedding
 from krepes.engines import PassCost, as_engine, function_cost, sums_cost
 from krepes.features.choices import landmark_count
 from krepes.features.space import FeatureSpace
+from krepes.machines.cells.cell_machine import CellMachine
+from krepes.machines.labelled_machine import LabelledMachine
 from krepes.one_pass import OnePassEstimator
 from krepes.sources import Source, TableSource
 from krepes.sources.row_subset import section
@@ -107,6 +110,28 @@ def fit_cost(model: KernelEmbedding, source: Source) -> dict[str, Any]:
     reader = space.open(source).reader(space.inputs, space.placement)
     cost = sums_cost(model._accumulator(space), reader, as_engine(model.engine))
     return _shown(cost, "Landmarks and columns were taken from the first rows.")
+
+
+def machine_cost(machine: LabelledMachine[Any, Any], source: Source, y: np.ndarray, c: int) -> dict[str, Any]:
+    """Print how large the file of a machine will be, on landmarks and in cells; c are the columns of its targets."""
+    some = min(source.n_rows, TRIAL_ROWS)
+    space = machine.prepare(section(source, 0, some), y[:some])
+    n, m, width = source.n_rows, landmark_count(machine.n_landmarks, source.n_rows), 1
+    if isinstance(space.landmarks, Tensor):
+        width = math.prod(space.landmarks.shape[1:])
+    kept, folds = min(n, getattr(machine, "n_kept", 0)), getattr(machine, "n_folds", 1)
+    size = 4 if machine._auto_dtype(n) == "float32" else 8
+    of_kept = kept * (size * width + 60 + 16 * c)
+    sizes = {"landmarks": m * (size * width + 8 * c * folds) + 8 * folds * m**2 + of_kept}
+    if isinstance(machine, CellMachine) and machine.may_be_in_cells(n):
+        sizes["cells"] = machine.cell_bytes(n, width, size, c) + of_kept
+    shown = {
+        f"model {'on' if kind == 'landmarks' else 'in'} {kind}": readable_bytes(each)
+        for kind, each in sizes.items()
+    }
+    show_facts({"rows": f"{n:,}", "columns": f"{width:,}, encoded"} | shown)
+    line("Nothing was written (--dry-run). Columns were taken from the first rows.")
+    return {"dry_run": {"n_rows": n, "width": width, "model_bytes": sizes}}
 
 
 def results_cost(

@@ -7,7 +7,7 @@ While all rows fit, it is all of them. Memory: at most `most` rows and 256 MB of
 A machine's pass sums normal equations, and keeps such a sample beside them: leave-one-out errors, calibration and
 conformal intervals need single rows.
 
-    Total = equations + kept rows
+    Total = equations + kept rows, and in cells all rows
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from krepes.base.reporting import named_few
 from krepes.base.rows import Rows, SparseRows, concat_rows, slice_rows, take_rows
 from krepes.features.space import FeatureSpace
 from krepes.kernels import Kernel
+from krepes.machines.cells.all_rows import AllRows, KeepAllRows
 
 MOST_BYTES = 256 * 2**20
 SAME = 1e-5  # relative difference up to which two numbers may be the same number
@@ -218,10 +219,11 @@ def _same_inputs(first: KeptRows, second: KeptRows) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class SumsAndRows(Generic[E]):
-    """Sums over rows, and kept rows; None where there are none yet."""
+    """Sums over rows, and kept rows; None where there are none yet. A machine in cells has all rows."""
 
     equations: E
     kept: KeptRows | None
+    rows: AllRows | None = None
 
     @property
     def n(self) -> float:
@@ -230,23 +232,39 @@ class SumsAndRows(Generic[E]):
     def __add__(self, other: Self) -> Self:
         mine, theirs = self.kept, other.kept
         kept = mine + theirs if mine is not None and theirs is not None else mine or theirs
-        return type(self)(self.equations + other.equations, kept)
+        rows = self.rows + other.rows if self.rows is not None and other.rows is not None else None
+        return type(self)(self.equations + other.equations, kept, rows)
 
     def __sub__(self, other: Self) -> Self:
         kept = self.kept if self.kept is None or other.kept is None else self.kept - other.kept
         left = kept if kept is not None and len(kept.rows) else None
-        return type(self)(self.equations - other.equations, left)
+        rows = self.rows - other.rows if self.rows is not None and other.rows is not None else None
+        return type(self)(self.equations - other.equations, left, rows)
 
     def __mul__(self, factor: float) -> Self:
-        return type(self)(self.equations * factor, None if self.kept is None else self.kept * factor)
+        kept, rows = (None if part is None else part * factor for part in (self.kept, self.rows))
+        return replace(self, equations=self.equations * factor, kept=kept, rows=rows)
+
+    def check_holds(self, gone: Self) -> None:
+        """Refuse rows that were never added, or not with these values, as far as rows are kept."""
+        if self.kept is not None and gone.kept is not None:
+            self.kept.check_holds(gone.kept)
+        if self.rows is not None and gone.rows is not None:
+            common = torch.isin(self.rows.rows, gone.rows.rows).nonzero()[:, 0]
+            _as_kept(self.rows.take(common)).check_holds(_as_kept(gone.rows))
+
+
+def _as_kept(rows: AllRows) -> KeptRows:
+    n = len(rows)
+    return KeptRows(n, rows.rows, rows.inputs, rows.y, rows.weight, torch.zeros(n), n)
 
 
 V = TypeVar("V", bound=SumsAndRows)
-Running = tuple[Any, ...]  # sums, and kept rows or None; a subclass may have more
+Running = tuple[Any, Any, Any]  # sums, kept rows or None, and pieces of all rows
 
 
 class SumsAndRowsPass(Accumulator[Running, V]):
-    """Sums rows, and keeps a sample of them.
+    """Sums rows, and keeps a sample of them, or also all of them.
 
     Parameters
     ----------
@@ -257,14 +275,23 @@ class SumsAndRowsPass(Accumulator[Running, V]):
     keeping : KeepRows
     settings : list
         Further numbers that the sums depend on.
+    keeps_all : bool
+        Whether the machine is in cells.
     """
 
     total: type[V]
 
     def __init__(
-        self, space: FeatureSpace, equations: Accumulator, n_outputs: int, keeping: KeepRows, settings: list
+        self,
+        space: FeatureSpace,
+        equations: Accumulator,
+        n_outputs: int,
+        keeping: KeepRows,
+        settings: list,
+        keeps_all: bool = False,
     ):
         self.space, self.equations, self.keeping = space, equations, keeping
+        self.keeps_all, self.all_rows = keeps_all, KeepAllRows()
         self.n_outputs = n_outputs
         self.settings = digest(settings)
         super().__init__()
@@ -278,35 +305,49 @@ class SumsAndRowsPass(Accumulator[Running, V]):
         """Refuse a total, from a file, that is not of this model."""
 
     def zero(self) -> Running:
-        return self.equations.zero(), self.keeping.zero()
+        return self.equations.zero(), self.keeping.zero(), self.all_rows.zero()
 
     def plus(self, sums: Running, block: Block) -> Running:
-        summed, kept = sums
+        summed, kept, rows = sums
         to_sum, to_keep = self.divided(block)
         return (
             self.equations.plus(summed, to_sum) if len(to_sum) else summed,
             self.keeping.plus(kept, to_keep) if len(to_keep) else kept,
+            self.all_rows.plus(rows, block) if self.keeps_all else rows,
         )
 
     def joined(self, first: Running, second: Running) -> Running:
-        return self.equations.joined(first[0], second[0]), self.keeping.joined(first[1], second[1])
+        return (
+            self.equations.joined(first[0], second[0]),
+            self.keeping.joined(first[1], second[1]),
+            self.all_rows.joined(first[2], second[2]),
+        )
 
     def settled(self, sums: Running) -> Running:
-        return self.equations.settled(sums[0]), sums[1]
+        return self.equations.settled(sums[0]), sums[1], self.all_rows.settled(sums[2])
 
     def value(self, sums: Running) -> V:
-        return self.total(self.equations.value(sums[0]), sums[1])
+        return self.total(self.equations.value(sums[0]), sums[1], self.all_rows.value(sums[2]))
 
     def sums_state(self, sums: Running) -> State:
-        return {"equations": self.equations.sums_state(sums[0]), "kept": self.keeping.sums_state(sums[1])}
+        kept = {"equations": self.equations.sums_state(sums[0]), "kept": self.keeping.sums_state(sums[1])}
+        return kept | self.all_rows.sums_state(sums[2])
 
     def sums_from(self, state: State) -> Running:
-        return self.equations.sums_from(state["equations"]), self.keeping.sums_from(state["kept"])
+        return (
+            self.equations.sums_from(state["equations"]),
+            self.keeping.sums_from(state["kept"]),
+            self.all_rows.sums_from(state),
+        )
 
     def value_from(self, state: State) -> V:
         total = decode(self.total, state, self.space.device, **self.sizes)
         if total.kept is not None and not alike(total.kept.inputs, self.space.landmarks):
             raise ValueError("The file is damaged: its kept rows are not rows of this model.")
+        if (total.rows is None) == self.keeps_all:
+            raise ValueError("The file is damaged: rows of cells are there without cells, or missing.")
+        if total.rows is not None and not alike(total.rows.inputs, self.space.landmarks):
+            raise ValueError("The file is damaged: the rows of its cells are not of this model.")
         self.check_total(total)
         return total
 

@@ -80,12 +80,14 @@ def train(
     ] = False,
     random_state: options.Seed = 0,
     device: options.Device = "auto",
+    dry_run: options.DryRun = False,
     overwrite: options.Force = False,
 ) -> dict[str, Any]:
-    """Learn to predict a column: classes or a quantity, by kernel ridge regression in one pass.
+    """Learn to predict a column: classes or a quantity, by kernel ridge regression.
 
-    Kernel, lengthscale, the weights of the columns and the penalty are chosen by errors on rows that are left out. \
-Rows without a label are not used.
+    Kernel, lengthscale, the weights of the columns and the penalty are chosen by errors on rows that are left out; \
+for large tables also whether rows are compared with landmarks or with the rows of their neighbourhood. Rows without a \
+label are not used.
 
     \b[cyan]krepes train people.parquet --label income --exclude id -o income.krepes[/]
     [cyan]krepes train houses.csv --label price --machine gaussian_process --set noise=0.1 -o price.krepes[/]
@@ -97,7 +99,8 @@ Rows without a label are not used.
 
     chosen.check()
     _check_base(rows, chosen, parts, no_sums)
-    check_writable(output, overwrite)
+    if not dry_run:
+        check_writable(output, overwrite)
     source = rows.open()
     if parts.base is not None:
         return _part(source, rows, labels, parts, output, device, overwrite)
@@ -108,6 +111,8 @@ Rows without a label are not used.
     prepared = rows.preprocessing(source, named, beside, chosen.preprocess or "auto")
     settings = {"preprocess": prepared, "engine": parts.engine, "device": device}
     machine = _machine(chosen, target, settings | {"random_state": random_state, "verbose": 1})
+    if dry_run:
+        return _dry_run(machine, source, target)
     _check_room(machine, source, target, output, overwrite, no_sums)
     start = time.perf_counter()
     learn(machine, source, target.y, target.weight, parts)
@@ -244,6 +249,17 @@ def _machine(
     family = "KernelRidge" if chosen.machine == "ridge" else "GaussianProcess"
     kind = "Regressor" if target.task == "regression" else "Classifier"
     return estimator(getattr(machines, family + kind), chosen.parameters(), **settings)
+
+
+def _dry_run(
+    machine: LabelledMachine[Any, Any] | NoveltyDetector, source: Source, target: Target
+) -> dict[str, Any]:
+    from krepes.cli.memory_needed import machine_cost
+    from krepes.machines.labelled_machine import LabelledMachine
+
+    if target.y is None or not isinstance(machine, LabelledMachine):
+        raise typer.BadParameter("--dry-run is for machines that predict a column.")
+    return machine_cost(machine, source, target.y, target.n_classes)
 
 
 def _check_room(

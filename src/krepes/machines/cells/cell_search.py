@@ -1,6 +1,6 @@
 """Lengthscale, penalty and metric for cells, by exact leave-one-out errors in some of them.
 
-    (l, penalty)    downhill on a lattice: l in factors of 2, penalties in factors of sqrt 10
+    (l, penalty)    downhill on a lattice: l in factors of 2, penalties in factors of sqrt 10; then a look beyond
     metric          M = (mean over cells and rows of grad f grad f^T)^(1/2), then (l, penalty) again, while errors fall
 
 Pockets are neighbourhoods of about two cells, all of whose rows are at hand; in every metric they are split into cells
@@ -35,6 +35,7 @@ SLOPE = 2e-3  # relative gain for which a step is taken
 WORTH = 0.01  # relative gain for which another metric is learned
 MEDIAN_ROWS = 50  # of every cell, for the median distance
 FIRST_LENGTH, FIRST_PENALTY = 0.25, 0.1  # in medians; of k(x, x) = 1
+SHORTER = (4.0, 4.0)  # steps beyond the first valley, one after the other
 SHORTEST, LONGEST, LEAST_PENALTY, MOST_PENALTY = 2.0**-7, 2.0**5, 1e-4, 1e3
 
 
@@ -46,6 +47,10 @@ class CellData:
     Y: Tensor
     weight: Tensor | None
     rows: AllRows | None = None
+
+    @property
+    def weights(self) -> Tensor:
+        return torch.ones(len(self.X), dtype=torch.float64) if self.weight is None else self.weight
 
     def take(self, places: Tensor) -> CellData:
         weight, rows = self.weight, self.rows
@@ -139,7 +144,10 @@ class CellSearch:
         def at(length: float, penalty: float) -> TriedByLeaveOneOut:
             if (length, penalty) not in known:
                 inner = where.at(length)
-                errors = np.concatenate([self.errors(inner, cell, penalty) for cell in cells[: self.n_cells]])
+                some = cells[: self.n_cells]
+                squares = [self.errors(inner, cell, penalty).square().sum(1) for cell in some]
+                parts = [cell.weights[: len(each)] * each for cell, each in zip(some, squares)]
+                errors = torch.cat(parts).numpy()
                 known[length, penalty] = TriedByLeaveOneOut(
                     inner, metric, float(errors.mean()), length, penalty, errors
                 )
@@ -151,28 +159,36 @@ class CellSearch:
         moves = [(1 / STEP_LENGTH, 1.0), (STEP_LENGTH, 1.0)] if walks else []
         if penalty is None:
             moves += [(1.0, 1 / STEP_PENALTY), (1.0, STEP_PENALTY)]
-        moved = True
-        while moved:
-            moved = False
-            for longer, larger in moves:
-                ahead = rounded(best.medians * longer), rounded(best.penalty * larger)
-                while within(*ahead) and at(*ahead).error < (1 - SLOPE) * best.error:
-                    best, moved = at(*ahead), True
+
+        def lower(best: TriedByLeaveOneOut, ahead: tuple[float, float]) -> bool:
+            return within(*ahead) and at(*ahead).error < (1 - SLOPE) * best.error
+
+        def downhill(best: TriedByLeaveOneOut) -> TriedByLeaveOneOut:
+            moved = True
+            while moved:
+                moved = False
+                for longer, larger in moves:
                     ahead = rounded(best.medians * longer), rounded(best.penalty * larger)
+                    while lower(best, ahead):
+                        best, moved = at(*ahead), True
+                        ahead = rounded(best.medians * longer), rounded(best.penalty * larger)
+            return best
+
+        best = downhill(best)
+        for shorter in SHORTER if walks and start is None else ():  # errors may have a second valley
+            over = rounded(best.medians / shorter), penalty or FIRST_PENALTY
+            if lower(best, over):
+                best = downhill(at(*over))
         return best, cells
 
-    def all_errors(self, tried: TriedByLeaveOneOut, M: np.ndarray | None) -> np.ndarray:
-        """Squared errors of some rows left out of a cell of every pocket."""
-        return np.concatenate([self.errors(tried.kernel, cell, tried.penalty) for cell in self.cells(M)])
+    def left_over(self, tried: TriedByLeaveOneOut, M: np.ndarray | None) -> Tensor:
+        """Errors of some rows left out of a cell of every pocket, (k, c)."""
+        return torch.cat([self.errors(tried.kernel, cell, tried.penalty) for cell in self.cells(M)])
 
-    def unexplained(self, cell: CellData) -> np.ndarray:
-        """The squares of the targets of the same rows."""
-        return _weighted(cell.Y[:LEFT_OUT], cell)
-
-    def errors(self, kernel: Kernel, cell: CellData, penalty: float) -> np.ndarray:
-        """Squared errors of some rows left out of a cell, times their weights."""
+    def errors(self, kernel: Kernel, cell: CellData, penalty: float) -> Tensor:
+        """Of some rows left out of a cell, (k, c)."""
         some = torch.arange(min(LEFT_OUT, len(cell.X)))
-        return _weighted(self.fit(kernel, cell, penalty, some).errors, cell)
+        return self.fit(kernel, cell, penalty, some).errors.double()
 
     def fit(self, kernel: Kernel, cell: CellData, penalty: float, some: Tensor | None) -> CellFit:
         return fitted(kernel, cell.X, cell.Y, cell.weight, penalty, self.intercept, some)
@@ -196,12 +212,6 @@ class CellSearch:
                 return None
         assert isinstance(G, Tensor)
         return metric_of(G, self.groups, units, squared=True)
-
-
-def _weighted(errors: Tensor, cell: CellData) -> np.ndarray:
-    """Squares summed over outputs, times the weights of a cell's first rows."""
-    found = errors.double().square().sum(1)
-    return (found if cell.weight is None else found * cell.weight[: len(found)]).numpy()
 
 
 def within(length: float, penalty: float) -> bool:

@@ -1,10 +1,12 @@
-"""Landmarks, cells, or cells on what landmarks leave over: compared by the errors of the same rows left out.
+"""Landmarks, cells, cells on what landmarks leave over, or the mean of both: compared by errors of rows left out.
 
     sample of rows      -> landmarks' fits without each fold -> their errors
     pockets of rows     -> kernel, metric, lengthscale and penalty of cells -> errors of rows left out of cells
     the same pockets    -> the same for what the landmarks' fits without a row's fold leave over of it
+    both errors         -> the share w for which the errors (1 - w) e_landmarks + w e_cells are the smallest
 
-Landmarks stay unless another machine is better by more than chance explains. Two reads of the rows, and memory for a
+Landmarks stay unless another machine is better by more than chance explains. The mean of both must also be better by a
+hundredth, because it takes the time of both. Two reads of the rows, and memory for a
 sample and the pockets, about 80 000 rows in all.
 """
 
@@ -27,8 +29,8 @@ from krepes.features.choices import LandmarkRows
 from krepes.kernels import Kernel, Reweighted
 from krepes.kernels.vectors import RadialKernel
 from krepes.machines.cells.all_rows import AllRows, KeepAllRows
-from krepes.machines.cells.cell_model import LocalPlan, metric_root
-from krepes.machines.cells.cell_search import CellData, CellSearch
+from krepes.machines.cells.cell_search import LEFT_OUT, WORTH, CellData, CellSearch
+from krepes.machines.cells.local_plan import LocalPlan, metric_root
 from krepes.machines.cells.partition import DIRECTIONS, Partition, grown
 from krepes.machines.compared_errors import TriedByLeaveOneOut, clearly_lower
 from krepes.machines.kept_rows import KeepRows, KeptRows, placed_blocks
@@ -40,6 +42,7 @@ from krepes.regression.ridge_algebra import FoldErrors, NormalSums, penalty_grid
 SAMPLE, TREE_ROWS = 20_000, 50_000  # rows that landmarks are tried on, and that trees are grown from
 N_POCKETS, POCKET = 20, 4  # pockets, and cells that fit into one
 METRIC_STEPS = 6
+FOLDS = 5  # without which landmarks are tried
 ENOUGH = 2  # cells that a table must have rows for, before they are tried
 
 
@@ -57,15 +60,24 @@ class Cells(Component):
         differ most; in the learned metric.
     landmarks : bool, default=False
         Whether cells learn what a machine with landmarks leaves over, instead of the targets themselves.
+    centres : int, default=None
+        Rows that the function of a cell is made of, chosen by pivoted Cholesky; None is all. A model that is saved
+        without sums then holds these alone: it is smaller, faster and less accurate.
     """
 
     def __init__(
-        self, size: int = 2000, n_partitions: int = 2, directions: str = "pairs", landmarks: bool = False
+        self,
+        size: int = 2000,
+        n_partitions: int = 2,
+        directions: str = "pairs",
+        landmarks: bool = False,
+        centres: int | None = None,
     ):
         self.size = size
         self.n_partitions = n_partitions
         self.directions = directions
         self.landmarks = landmarks
+        self.centres = centres
 
     def check(self) -> None:
         check_count("size", self.size, 10)
@@ -73,6 +85,8 @@ class Cells(Component):
         check_choice("directions", self.directions, DIRECTIONS)
         if not isinstance(self.landmarks, bool):
             raise ValueError(f"landmarks={self.landmarks!r}: expected True or False.")
+        if self.centres is not None:
+            check_count("centres", self.centres)
 
     def typical(self, n_rows: int) -> float:
         """Rows of a cell of this many rows, if all are equally large."""
@@ -105,12 +119,11 @@ class LandmarkFits:
         space: FeatureSpace,
         targets: Targets,
         kept: KeptRows,
-        n_folds: int,
         penalty: float | str,
         intercept: bool,
     ) -> LandmarkFits:
-        folds = ByFold(n_folds, space.seed)
-        sums = Split(NormalEquations(space, targets), folds, n_folds)
+        folds = ByFold(FOLDS, space.seed)
+        sums = Split(NormalEquations(space, targets), folds, FOLDS)
         block = kept.block()
         for part, rows in placed_blocks(kept.inputs, space.device):
             sums.add(replace(block[part], inputs=(rows,)))
@@ -152,7 +165,6 @@ class LocalChoice:
     search : KernelSearch
     penalty : float or "auto"
     intercept : bool
-    n_folds : int
     """
 
     options: Cells
@@ -164,7 +176,6 @@ class LocalChoice:
     search: KernelSearch
     penalty: float | str
     intercept: bool
-    n_folds: int
 
     def choose(self) -> LocalPlan:
         """The plan of the machine with the lowest error."""
@@ -181,22 +192,13 @@ class LocalChoice:
                 groups=self.space.inputs.groups,
             )
             best = self._kernel(search, sample)
-            kind, n_compared = "cells", 0
-            errors: dict[str, float] = {}
+            plan = LocalPlan(
+                "cells", best.kernel, best.metric, best.penalty, options.size, options.directions, []
+            )
             if self.compares or options.landmarks:
-                kind, best, errors, n_compared = self._with_landmarks(search, best, sample)
-            trees = [] if kind == "landmarks" else self._partitions(best.kernel, sample)
-        return LocalPlan(
-            kind,
-            best.kernel,
-            best.metric,
-            best.penalty,
-            options.size,
-            options.directions,
-            trees,
-            errors,
-            n_compared,
-        )
+                plan = self._with_landmarks(search, best, sample, plan)
+            trees = self._partitions(plan.kernel, sample) if plan.in_cells else []
+        return replace(plan, partitions=trees, centres=options.centres)
 
     def _pockets(self, sample: KeptRows) -> list[CellData]:
         """Neighbourhoods of about four cells, all of whose rows are read."""
@@ -235,11 +237,11 @@ class LocalChoice:
         return search.learned(inner[place], started[place], penalty, walks, kind, units, METRIC_STEPS)
 
     def _with_landmarks(
-        self, search: CellSearch, best: TriedByLeaveOneOut, sample: KeptRows
-    ) -> tuple[str, TriedByLeaveOneOut, dict[str, float], int]:
-        """The kind of machine with the lowest error, and every error."""
+        self, search: CellSearch, best: TriedByLeaveOneOut, sample: KeptRows, plan: LocalPlan
+    ) -> LocalPlan:
+        """The plan of the machine with the lowest error, and every error."""
         some = sample.take(np.arange(min(SAMPLE, len(sample.rows))))
-        fits = LandmarkFits.of(self.space, self.targets, some, self.n_folds, self.penalty, self.intercept)
+        fits = LandmarkFits.of(self.space, self.targets, some, self.penalty, self.intercept)
         rest = replace(search, tried=[], pockets=[self._rest(pocket, fits) for pocket in search.pockets])
         inner = best.kernel.kernel if isinstance(best.kernel, Reweighted) else best.kernel
         M = np.asarray(best.kernel.M) if isinstance(best.kernel, Reweighted) else None
@@ -252,21 +254,31 @@ class LocalChoice:
             else inner
         )
         above = rest.walk(rule, M, best.metric, penalty, walks, best)[0]
-        errors = {
-            "landmarks": np.concatenate([rest.unexplained(cell) for cell in rest.cells(M)]),
-            "cells": search.all_errors(best, M),
-            "landmarks and cells": rest.all_errors(above, M),
+        unexplained = rest.cells(M)  # of the same rows as the cells of the targets
+        left = {
+            "landmarks": torch.cat([cell.Y[:LEFT_OUT] for cell in unexplained]),
+            "cells": search.left_over(best, M),
+            "landmarks and cells": rest.left_over(above, M),
         }
-        if self.options.landmarks and not self.compares:
-            chosen = "landmarks and cells"
-        else:
-            chosen = "landmarks"
-            for kind in ("cells", "landmarks and cells"):
-                if clearly_lower(errors[kind], errors[chosen]):
-                    chosen = kind
-        found = above if chosen == "landmarks and cells" else best
-        means = {kind: float(each.mean()) for kind, each in errors.items()}
-        return chosen, found, means, len(errors["cells"])
+        weight = torch.cat([cell.weights[:LEFT_OUT] for cell in unexplained])
+        share = best_share(left["landmarks"], left["cells"], weight)
+        left["mean of both"] = (1 - share) * left["landmarks"] + share * left["cells"]
+        errors = {kind: (weight * each.square().sum(1)).numpy() for kind, each in left.items()}
+        kind = "landmarks and cells" if self.options.landmarks else "landmarks"
+        for other in errors if self.compares else ():
+            worth = 1 - WORTH if other == "mean of both" else 1.0
+            if clearly_lower(errors[other], worth * errors[kind]):
+                kind = other
+        found = above if kind == "landmarks and cells" else best
+        return replace(
+            plan,
+            kind=kind,
+            kernel=found.kernel,
+            penalty=found.penalty,
+            errors={name: float(each.mean()) for name, each in errors.items()},
+            n_compared=len(weight),
+            share=share if kind == "mean of both" else 1.0,
+        )
 
     def _rest(self, pocket: CellData, fits: LandmarkFits) -> CellData:
         assert pocket.rows is not None
@@ -280,6 +292,21 @@ class LocalChoice:
             direction = DIRECTIONS[self.options.directions]
             found.append(grown(rows, size, direction, generator, metric_root(kernel)))
         return found
+
+
+def best_share(
+    landmarks: Tensor,  # (n, c)
+    cells: Tensor,  # (n, c)
+    weight: Tensor,  # (n,)
+) -> float:
+    """Of the errors of cells in the mean of both that is the smallest.
+
+    >>> best_share(torch.tensor([[1.0], [0.0]]), torch.tensor([[0.0], [1.0]]), torch.ones(2))
+    0.5
+    """
+    apart = landmarks - cells
+    norm = (weight @ apart.square().sum(1)).item()
+    return round(min(1.0, max(0.01, (weight @ (landmarks * apart).sum(1)).item() / norm)), 2) if norm else 1.0
 
 
 def without_landmarks(space: FeatureSpace, plan: LocalPlan) -> FeatureSpace:

@@ -9,6 +9,9 @@ With M = C^-1 - s s^T / s^T 1, so that A = M Y, the fit to all other rows misses
 Without an intercept b = 0 and M = C^-1. Cost: n^3 / 3 for the n rows of a cell, and n^2 for every row left out.
 
 Single precision serves where its rounding, about eps |K| / penalty, stays below a hundredth; else it is double.
+
+On m centres instead of all rows, f(x) = A^T k(Z, x) + b is ridge regression on the features K_nm L^-T, L L^T = K_mm:
+the model is smaller, and the fit takes n m^2.
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ import torch
 from torch import Tensor
 
 from krepes.kernels import Kernel
+from krepes.landmarks import PivotedCholesky
+from krepes.landmarks.nystrom import NystromMap
+from krepes.regression.ridge_algebra import LeaveOneOut
 
 ROUNDING = 1e-2  # relative error of single precision up to which it is used
 LEAST = 1e-12  # M_ii of a row that is fitted exactly
@@ -34,11 +40,14 @@ class CellFit:
     b : Tensor of shape (c,)
     errors : Tensor of shape (k, c)
         For each of k rows, y minus the prediction of the fit to all other rows of the cell.
+    likelihood : Tensor of shape (2,), float64
+        log |C| and sum Y * A; zero on centres.
     """
 
     A: Tensor
     b: Tensor
     errors: Tensor
+    likelihood: Tensor
 
 
 def fitted(
@@ -88,7 +97,30 @@ def _of_equal_rows(
     errors = (Y - fit) / (1 - leverage).clamp(min=LEAST)[:, None]
     b = fit if intercept else torch.zeros_like(fit)
     A = w[:, None] * (Y - fit) / penalty
-    return CellFit(A, b, errors if left_out is None else errors[left_out])
+    log_det = (penalty / w).log().sum() + (k * w.sum() / penalty).log1p()
+    likelihood = torch.stack([log_det, (Y * A).sum()])
+    return CellFit(A, b, errors if left_out is None else errors[left_out], likelihood)
+
+
+def on_centres(
+    kernel: Kernel,
+    X: Tensor,  # (n, d)
+    Y: Tensor,  # (n, c)
+    weight: Tensor | None,  # (n,)
+    penalty: float,
+    intercept: bool,
+    left_out: Tensor,  # (k,), which rows
+    n_centres: int,
+) -> CellFit:
+    """The fit of a cell on some of its rows, chosen by pivoted Cholesky; coefficients of the others are zero."""
+    X = X.double()
+    centres = PivotedCholesky().choose(X, kernel, n_centres, torch.Generator().manual_seed(0))
+    features = NystromMap(kernel, X[centres], torch.float64)
+    fit = LeaveOneOut.of_features(features(X), Y.double(), weight, intercept)
+    W, b = fit.coefficients(penalty)
+    A = torch.zeros(len(X), Y.shape[1], dtype=torch.float64)
+    A[centres] = features.F @ W
+    return CellFit(A, b, (Y - fit.predictions(penalty))[left_out], torch.zeros(2, dtype=torch.float64))
 
 
 def allows_single(K: Tensor, damping: Tensor) -> bool:
@@ -98,7 +130,7 @@ def allows_single(K: Tensor, damping: Tensor) -> bool:
 
 
 def _with_factor(L: Tensor, Y: Tensor, intercept: bool, left_out: Tensor | None) -> CellFit:
-    n, b = len(L), Y.new_zeros(Y.shape[1])
+    n, b, log_det = len(L), Y.new_zeros(Y.shape[1]), 2 * L.diagonal().double().log().sum()
     if left_out is None:
         inverse = torch.cholesky_inverse(L)
         A, s, M = inverse @ Y, inverse.sum(0), inverse.diagonal()
@@ -113,5 +145,6 @@ def _with_factor(L: Tensor, Y: Tensor, intercept: bool, left_out: Tensor | None)
         b = s @ Y / s.sum()
         A, M = A - s[:, None] * b, M - s[left_out].square() / s.sum()
         if n == 1:  # without its only row a cell predicts zero, the mean
-            return CellFit(A, b, Y[left_out])
-    return CellFit(A, b, A[left_out] / M.clamp(min=LEAST)[:, None])
+            return CellFit(A, b, Y[left_out], torch.stack([log_det, log_det.new_zeros(())]))
+    likelihood = torch.stack([log_det, (Y * A).sum().double()])
+    return CellFit(A, b, A[left_out] / M.clamp(min=LEAST)[:, None], likelihood)

@@ -20,8 +20,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.machines.cells.cell_model import CellModel, CellProblem, CellSolver, LocalPlan, by_cell
+from krepes.machines.cells.cell_model import CellModel, by_cell
+from krepes.machines.cells.cell_solver import CellProblem, CellSolver
 from krepes.machines.cells.exact_cell import LEAST
+from krepes.machines.cells.local_plan import LocalPlan
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,6 +39,7 @@ from krepes.base.linalg import descending_eigh
 from krepes.base.rows import Rows
 from krepes.base.validation import is_number
 from krepes.features.space import FeatureSpace
+from krepes.machines.cells.cell_model import CellModel
 from krepes.machines.gaussian_process.sample_evidence import SampleEvidence
 from krepes.machines.labelled_machine import LabelledMachine
 
@@ -68,6 +69,8 @@ class Posterior:
         Of Newton's method; None for quantities.
     deviations : Tensor of shape (n, c) or None
         |z| of few rows under processes that were chosen without them, once they are known.
+    cells : CellModel or None
+        A process in every cell, instead of A, b and R.
     """
 
     A: Annotated[Tensor, Shape("m", "c")]
@@ -78,6 +81,7 @@ class Posterior:
     evidence: float
     iterations: int | None = None
     deviations: Annotated[Tensor | None, Shape("n", "c"), Bounds(least=0)] = None
+    cells: CellModel | None = None
 
     def moments(self, space: FeatureSpace, X: Rows) -> Tensor:
         """Means and variances of f at every row, (n, c + k)."""

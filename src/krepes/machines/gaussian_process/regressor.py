@@ -13,10 +13,21 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from krepes.base.codec import State
+from krepes.base.codec import State, encode
+from krepes.base.packing import digest
+from krepes.base.reporting import display
+from krepes.base.rows import Rows, dense
 from krepes.base.validation import check_count, check_share
+from krepes.engines import Local
 from krepes.features import FeatureSpace
 from krepes.kernels.automatic import is_precomputed
+from krepes.kernels.vectors import as_rows
+from krepes.machines.cells.all_rows import AllRows
+from krepes.machines.cells.cell_machine import QUERY_ROWS, CellMachine
+from krepes.machines.cells.cell_solver import CellSolver
+from krepes.machines.cells.cell_variance import left_out_amplitude, log_likelihood, variances_in_cells
+from krepes.machines.cells.choosing import Cells, as_cells
+from krepes.machines.cells.local_plan import LocalPlan
 from krepes.machines.gaussian_process.evidence_score import EvidenceScore
 from krepes.machines.gaussian_process.few_rows import LEAST_NESTED, MOST_NESTED, nested_deviations, reach
 from krepes.machines.gaussian_process.machine import (
@@ -35,6 +46,8 @@ from krepes.machines.normal_equations import NormalEquations
 from krepes.machines.targets import Quantities
 from krepes.regression.ridge_algebra import NormalSums
 
+LEFT_OUT = 5000  # rows in cells whose errors give the amplitude
+
 
 @dataclass(frozen=True, eq=False)
 class ProcessTotal(SumsAndRows[NormalSums]):
@@ -42,25 +55,36 @@ class ProcessTotal(SumsAndRows[NormalSums]):
 
     equations: NormalSums
     kept: KeptRows | None
+    rows: AllRows | None = None
 
 
 class ProcessPass(SumsAndRowsPass[ProcessTotal]):
-    """Sums normal equations, and keeps a few rows."""
+    """Sums normal equations, and keeps a few rows; in cells, all of them."""
 
     total = ProcessTotal
 
-    def __init__(self, space: FeatureSpace, targets: Quantities):
-        self.targets = targets
-        keeping = KeepRows(MOST_NESTED, space.seed, space.kernel)
-        super().__init__(space, NormalEquations(space, targets), targets.n_outputs, keeping, [])
+    def __init__(self, space: FeatureSpace, targets: Quantities, plan: LocalPlan | None = None):
+        self.targets, self.plan = targets, plan
+        keeping = KeepRows(MOST_NESTED if plan is None else LEFT_OUT, space.seed, space.kernel)
+        equations = NormalEquations(space, targets)
+        super().__init__(space, equations, targets.n_outputs, keeping, [], plan is not None)
+
+    def fingerprint(self) -> dict[str, str]:
+        cells = {} if self.plan is None else {"cells": digest(encode(self.plan))}
+        return super().fingerprint() | cells
 
     def check_total(self, total: ProcessTotal) -> None:
-        if total.kept is not None and not self.targets.are_encoded(total.kept.y):
-            raise ValueError("The file is damaged: the targets of its kept rows are not of this model.")
+        for each in (total.kept, total.rows):
+            if each is not None and not self.targets.are_encoded(each.y):
+                raise ValueError("The file is damaged: the targets of its rows are not of this model.")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class GaussianProcessRegressor(QuantityMachine[ProcessTotal, Posterior], GaussianProcess[ProcessTotal]):
+class GaussianProcessRegressor(
+    QuantityMachine[ProcessTotal, Posterior],
+    CellMachine[ProcessTotal, Posterior],
+    GaussianProcess[ProcessTotal],
+):
     """Predict numbers, and how sure they are, by a Gaussian process, in one pass over the data.
 
     y = mean + f(x) + e,  f ~ GP(0, a k),  e ~ N(0, s^2).  Amplitude a and noise s^2 maximise the evidence or, with
@@ -75,6 +99,11 @@ class GaussianProcessRegressor(QuantityMachine[ProcessTotal, Posterior], Gaussia
         The variance of the noise in y, in units of the variance of y.
     fit_intercept : bool, default=True
         Whether the mean is that of the targets; otherwise it is zero, and units come from the mean square of y.
+    local : False, True or Cells, default=False
+        Whether rows are divided into cells of up to 2000, each with an exact process of its own; see
+        `KernelRidgeRegressor`. Kernel, metric and the ratio of noise and amplitude are then chosen by the errors of
+        rows left out, and the amplitude by their variance. Such a model holds all its rows, and every call that asks
+        for variances decomposes the cells that it meets.
 
     Attributes
     ----------
@@ -84,6 +113,8 @@ class GaussianProcessRegressor(QuantityMachine[ProcessTotal, Posterior], Gaussia
         The standard deviation of the noise.
     log_marginal_likelihood_ : float
         Of y in its own units; with fewer landmarks than rows, a lower bound of it.
+    local_ : LocalPlan or None
+        The cells; None for a process on landmarks.
     {attributes}
 
     Examples
@@ -96,7 +127,7 @@ class GaussianProcessRegressor(QuantityMachine[ProcessTotal, Posterior], Gaussia
     """
 
     noise: float | str = "auto"
-    fit_intercept: bool = True
+    local: str | bool | Cells = False
 
     # Fitting
 
@@ -122,6 +153,22 @@ class GaussianProcessRegressor(QuantityMachine[ProcessTotal, Posterior], Gaussia
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_variance("noise", self.noise)
+        asked = as_cells(self.local)
+        if asked is not None and (asked[1] or asked[0].landmarks or asked[0].centres is not None):
+            raise ValueError(
+                f"local={self.local!r}: expected True, False, or krepes.machines.Cells(...) without landmarks and "
+                "centres."
+            )
+
+    @property
+    def _penalty(self) -> float | str:
+        if self.noise == "auto" or self.amplitude == "auto":
+            return "auto"
+        return float(self.noise) / float(self.amplitude)
+
+    @property
+    def _cells_have_intercepts(self) -> bool:
+        return False  # the mean is that of all targets
 
     @property
     def _search(self) -> KernelSearch:
@@ -134,25 +181,50 @@ class GaussianProcessRegressor(QuantityMachine[ProcessTotal, Posterior], Gaussia
         return QuantityEvidence(Y, weight)
 
     def _accumulator(self, space: FeatureSpace) -> ProcessPass:
-        return ProcessPass(space, self.targets_)
+        return ProcessPass(space, self.targets_, self._cell_plan)
 
-    def _check_holds(self, total: ProcessTotal, gone: ProcessTotal) -> None:
-        if total.kept is not None and gone.kept is not None:
-            total.kept.check_holds(gone.kept)
-        super()._check_holds(total, gone)
+    def _cell_solver(self, value: ProcessTotal) -> CellSolver:
+        plan, rows, kept = self._cell_plan, value.rows, value.kept
+        assert plan is not None
+        assert rows is not None
+        assert kept is not None
+        left_out, constants = (
+            torch.isin(rows.rows, kept.rows),
+            {"centred": self.fit_intercept, "intercept": False},
+        )
+        return CellSolver.of_targets(plan, rows, rows.weight, self.targets_, left_out, **constants)
+
+    def _in_cells(self, value: ProcessTotal) -> Posterior:
+        """A process in every cell; noise and amplitude are those given, or have the ratio of the plan."""
+        solver, c = self._cell_solver(value), self.targets_.n_outputs
+        cells, _ = self._solved_cells(solver, torch.zeros(0))
+        amplitude, noise = given(self.amplitude), given(self.noise)
+        ratio = solver.plan.penalty
+        if amplitude is None:
+            amplitude = left_out_amplitude(cells, solver.rows.rows) if noise is None else noise / ratio
+        evidence = log_likelihood(cells, amplitude, c) - self._log_unit(value)
+        m, r = len(self.space_.landmarks), self.space_.rank
+        zeros = torch.zeros(m, c, dtype=torch.float64), torch.zeros(c, dtype=torch.float64)
+        roots = torch.zeros(1, r, r, dtype=torch.float64)
+        return Posterior(*zeros, roots, amplitude, ratio * amplitude, evidence, cells=cells)
+
+    def _log_unit(self, value: ProcessTotal) -> float:
+        """By which the evidence of y in its own units is lower."""
+        return value.n * float(np.log(self.targets_.scale).sum())
 
     def _solve(self, value: ProcessTotal) -> Posterior:
+        if self._cell_plan is not None:
+            return self._in_cells(value)
         bound = VariationalBound(value.equations, self.fit_intercept, self.space_.dtype)
         best = bound.best(given(self.amplitude), given(self.noise))
         ratio = best.noise / best.amplitude
-        of_unit = value.n * float(np.log(self.targets_.scale).sum())
         return Posterior(
             self.features_.F @ bound.weights(ratio),
             bound.mean,
             bound.root(best.noise, ratio)[None],
             best.amplitude,
             best.noise,
-            best.bound - of_unit,
+            best.bound - self._log_unit(value),
         )
 
     # Using
@@ -204,10 +276,25 @@ class GaussianProcessRegressor(QuantityMachine[ProcessTotal, Posterior], Gaussia
         both = [self.targets_.decoded(means + side * ends) for side in (-1.0, 1.0)]
         return np.stack(both, axis=-1)
 
+    def _moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        found, total = self._solved(), self.total_
+        if found.cells is None:
+            return super()._moments(X)
+        assert total is not None
+        solver, cells, amplitude = self._cell_solver(total), found.cells, found.amplitude
+
+        def variances(rows: Rows) -> Tensor:
+            return amplitude * variances_in_cells(solver, cells, as_rows(dense(rows)).cpu())[:, None]
+
+        parts = self.space_.map(variances, X, Local(QUERY_ROWS), display(self.verbose), QUERY_ROWS)
+        return self._scores(X), np.concatenate([Z.numpy() for Z in parts])
+
     def _nest(self) -> None:
         """Predict few rows by processes that knew nothing of them, if something was chosen and all are at hand."""
         found, kept = self._solved(), None if self.total_ is None else self.total_.kept
         if kept is None or found.deviations is not None or not kept.complete or is_precomputed(self.kernel):
+            return
+        if found.cells is not None:
             return
         numbers = given(self.amplitude), given(self.noise)
         if LEAST_NESTED <= len(kept.rows) <= MOST_NESTED and not (
@@ -238,6 +325,11 @@ class GaussianProcessRegressor(QuantityMachine[ProcessTotal, Posterior], Gaussia
 
     def _joint(self, X: Any) -> tuple[np.ndarray, Tensor]:
         """Means (n, c) and covariances (n, n) of f."""
+        if self._cell_plan is not None:
+            raise ValueError(
+                "A process in cells has no covariances between rows of different cells: ask for return_std, or give "
+                "local=False."
+            )
         found, space, rows = self._solved(), self.space_, self._rows(X)
         return found.moments(space, rows)[:, : len(found.b)].cpu().numpy(), found.covariances(space, rows)[0]
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -40,8 +41,11 @@ from krepes.kernels import Kernel, Reweighted
 from krepes.kernels.vectors import RadialKernel, as_rows, median_distance
 from krepes.machines.compared_errors import clearly_lower
 from krepes.machines.kept_rows import placed_blocks
-from krepes.machines.kernel_ridge.sample_fit import Sample
+from krepes.machines.kernel_ridge.sample_fit import MOST_ROWS, Sample
 from krepes.machines.kernel_ridge.solution import RidgeSolution
+
+if TYPE_CHECKING:
+    from krepes.machines.kernel_ridge.machine import RidgeMachine
 
 FAR = 0.05  # nearest similarity, and share of the targets' spread, below which a prediction has decayed
 ALIKE = 0.99  # similarity of two rows at random above which all look alike
@@ -116,6 +120,32 @@ class Bandwidth:
 def _words(values: Percentiles) -> str:
     low, middle, high = values
     return f"{middle:.2f} for the typical row, {low:.2f} to {high:.2f} for four in five"
+
+
+def bandwidth_of(machine: RidgeMachine, X: Any) -> Bandwidth:
+    """The bandwidth of a machine on rows X; of None, on its kept rows."""
+    found, space = machine._solved(), machine.space_
+    kept = None if machine.total_ is None else machine.total_.kept
+    if X is not None:
+        machine.check_input(X)
+        reader = space.reader(X)
+        order = np.random.default_rng(space.seed).permutation(reader.n_rows)[: machine.n_kept]
+        inputs = reader.take(np.sort(order)).inputs[0]
+    elif kept is not None:
+        inputs = kept.inputs
+    else:
+        raise ValueError("This model keeps no rows: give some, bandwidth(X).")
+    sample = None
+    Y, weight = machine.targets_.matrix(found.held_out.y), found.held_out.weight
+    if kept is not None and isinstance(kept.inputs, Tensor | SparseRows):
+        first_rows = kept.inputs[:MOST_ROWS]
+        sparse = isinstance(first_rows, SparseRows)
+        rows = first_rows.double() if sparse else as_rows(first_rows).double().to(space.device)
+        first, counts = Y[: len(rows)].to(space.device), weight[: len(rows)].to(space.device)
+        sample = Sample(rows, first, counts, machine.fit_intercept, space.seed)
+    mean = weight / weight.sum() @ Y
+    spread = (weight / weight.sum() @ (Y - mean).square()).sum().sqrt().item()
+    return diagnosed(space, found, inputs, spread, X is None, sample)
 
 
 def diagnosed(

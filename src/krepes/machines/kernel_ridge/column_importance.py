@@ -14,6 +14,7 @@ Cost: k times the choice of lengthscale and metric for one kernel.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -21,12 +22,16 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.display import displayed
+from krepes.base.rows import REDUCE
 from krepes.kernels import Reweighted
-from krepes.kernels.vectors import RadialKernel
+from krepes.kernels.vectors import RadialKernel, as_rows
 from krepes.machines.kernel_ridge.leave_one_out_score import LeaveOneOutTrials
-from krepes.machines.kernel_ridge.sample_fit import Sample
+from krepes.machines.kernel_ridge.sample_fit import MOST_ROWS, Sample
 from krepes.machines.kernel_search import KernelSearch, compared
 from krepes.preprocessing.input_space import InputSpace
+
+if TYPE_CHECKING:
+    from krepes.machines.kernel_ridge.machine import RidgeMachine
 
 SHOWN = 20
 
@@ -70,26 +75,42 @@ class ColumnImportances:
         return f"{100 * self.shares[j]:.1f}{error} %"
 
 
-def importances(
-    sample: Sample,
-    kernel: Reweighted,
-    names: list[str],
-    n_folds: int,
-    search: KernelSearch,
-    inputs: InputSpace,
-) -> ColumnImportances:
-    """The importances in a kernel's metric, and in those that are learned without each fold of the sample."""
-    columns = inputs.groups or [[j] for j in range(sample.rows.shape[1])]
-    variances = weighted_variances(sample.rows, sample.weight)
-    of_row = np.random.default_rng(sample.seed).permutation(len(sample.rows)) % max(n_folds, 1)
+def importances(machine: RidgeMachine, n_folds: int) -> ColumnImportances:
+    """The importances in a machine's metric, and in those that are learned without each fold of a sample."""
+    kernel, inputs, total = machine.kernel_, machine.input_space_, machine.total_
+    if inputs.kind == "sparse":
+        raise ValueError(
+            f"Columns of sparse rows have no importances, because no metric is learned. {REDUCE}."
+        )
+    if not isinstance(kernel, Reweighted) or machine.metric_ in (None, "as given", "standardised"):
+        raise ValueError(
+            "This machine has learned no metric, so that it has no importances of columns: either none was asked "
+            "for (input_metric=None), or none predicted rows that were left out better."
+        )
+    assert total is not None
+    kept = total.kept.take(np.arange(min(MOST_ROWS, len(total.kept.rows))))
+    assert isinstance(kept.inputs, Tensor)
+    rows, Y = as_rows(kept.inputs).double(), machine.targets_.matrix(kept.y)
+    sample = Sample(rows, Y, kept.weight, machine.fit_intercept, machine.seed_)
+    columns = inputs.groups or [[j] for j in range(rows.shape[1])]
+    variances = weighted_variances(rows, kept.weight)
+    of_row = np.random.default_rng(sample.seed).permutation(len(rows)) % max(n_folds, 1)
     shares = []
     for fold in np.unique(of_row) if n_folds else ():
-        part = sample.part(torch.from_numpy(of_row != fold).to(sample.rows.device))
-        M = learned_metric(part, kernel, search, inputs)
+        part = sample.part(torch.from_numpy(of_row != fold).to(rows.device))
+        M = learned_metric(part, kernel, machine._search, inputs)
         if M is not None:
             shares.append(shares_of(M, variances, columns))
     fitted = shares_of(np.asarray(kernel.M), variances, columns)
+    names = _column_names(machine, rows.shape[1])
     return ColumnImportances(names, fitted, np.reshape(shares, (len(shares), len(columns))))
+
+
+def _column_names(machine: RidgeMachine, width: int) -> list[str]:
+    """Of the columns of the table; x0, x1, ... where they have no names."""
+    if machine.input_space_.encoder is not None:
+        return list(machine.input_space_.encoder.used_columns_)
+    return [str(name) for name in vars(machine).get("feature_names_in_", [f"x{j}" for j in range(width)])]
 
 
 def shares_of(

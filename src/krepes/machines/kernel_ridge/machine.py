@@ -10,38 +10,28 @@ Where there are no more rows than landmarks, every row is a landmark and f is th
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.base import clone
-from sklearn.utils import Tags
 from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, T
-from krepes.base.blocks import row_blocks
-from krepes.base.checkpoint import Checkpoint, remove_checkpoint
-from krepes.base.codec import State, decode_entry, encode
-from krepes.base.packing import digest
-from krepes.base.reporting import display
-from krepes.base.rows import REDUCE, Rows, SparseRows, dense
+from krepes.base.codec import State
+from krepes.base.rows import dense
 from krepes.base.validation import check_choice, check_count, check_number
-from krepes.engines import Local
-from krepes.features import FeatureSpace, FitData, Spec, opener_of
+from krepes.features import FeatureSpace, FitData, opener_of
 from krepes.features.space import LEAST_FOLDS
-from krepes.kernels import Reweighted
 from krepes.kernels.automatic import is_precomputed
 from krepes.kernels.vectors import as_rows
-from krepes.machines.cells.cell_model import CellModel, CellSolver, LocalPlan
-from krepes.machines.cells.choosing import ENOUGH, Cells, LocalChoice, as_cells, without_landmarks
+from krepes.machines.cells.cell_machine import CellMachine
+from krepes.machines.cells.cell_solver import CellSolver
+from krepes.machines.cells.choosing import as_cells
 from krepes.machines.cells.row_weights import RowWeights, weights_of_rows
 from krepes.machines.input_metric import METRICS
-from krepes.machines.kept_rows import placed_blocks
-from krepes.machines.kernel_ridge.bandwidth import Bandwidth, diagnosed
+from krepes.machines.kernel_ridge.bandwidth import Bandwidth, bandwidth_of
 from krepes.machines.kernel_ridge.column_importance import ColumnImportances, importances
 from krepes.machines.kernel_ridge.conjugate_solver import (
     DIRECT_LANDMARKS,
@@ -50,7 +40,6 @@ from krepes.machines.kernel_ridge.conjugate_solver import (
 )
 from krepes.machines.kernel_ridge.leave_one_out_score import LeaveOneOutScore
 from krepes.machines.kernel_ridge.nested_folds import LEAST_NESTED, MOST_NESTED, nested_predictions
-from krepes.machines.kernel_ridge.sample_fit import MOST_ROWS, Sample
 from krepes.machines.kernel_ridge.solution import (
     Fits,
     HeldOutPredictions,
@@ -63,10 +52,7 @@ from krepes.machines.kernel_ridge.solution import (
     unseen_errors,
 )
 from krepes.machines.kernel_search import KernelSearch
-from krepes.machines.labelled_machine import LabelledMachine
-from krepes.one_pass import check_no_gradients
 from krepes.regression.ridge_algebra import PenaltyErrors
-from krepes.sources import Source
 from krepes.tally import Fit
 from krepes.tally.fit import check_checkpoint, unsummed
 
@@ -81,7 +67,7 @@ NO_SUMS = (
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
+class RidgeMachine(CellMachine[RidgeTotal, RidgeSolution]):
     """The base of `KernelRidgeRegressor` and `KernelRidgeClassifier`.
 
     Parameters
@@ -112,8 +98,8 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     local : "auto", True, False or Cells, default="auto"
         Whether rows are compared with their own neighbourhood instead of landmarks for the whole table: rows are
         divided into cells of up to 2000, and each is solved exactly. True is cells, False is landmarks. "auto" compares
-        landmarks, cells, and cells on what landmarks leave over, by the errors of rows left out, for dense rows
-        enough for several cells. `krepes.machines.Cells` has the settings. Such a model holds all its rows.
+        landmarks, cells, cells on what landmarks leave over, and the mean of both, by the errors of rows left out, for
+        dense rows enough for several cells. `krepes.machines.Cells` has the settings. Such a model holds all its rows.
 
     Attributes
     ----------
@@ -134,15 +120,9 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     solution_type = RidgeSolution
 
     penalty: float | str = "auto"
-    fit_intercept: bool = True
     solver: str = "auto"
     n_folds: int = 5
     n_kept: int = 20_000
-    local: str | bool | Cells = "auto"
-
-    _plan: LocalPlan | None = field(default=None, init=False)
-    _checkpoint: str | os.PathLike | None = field(default=None, init=False)  # of the fit that is under way
-    _cells_before: CellModel | None = field(default=None, init=False)  # solved earlier, for cells that stay
 
     # What a subclass writes
 
@@ -157,11 +137,14 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     def _by_class(self) -> bool:
         return False
 
+    @property
+    def _penalty(self) -> float | str:
+        return self.penalty
+
     def _against_cells(self) -> str | None:
-        """Why the parameters do not go with cells, if they do not."""
         if self.solver == "conjugate_gradients":
             return "solver='conjugate_gradients' is for landmarks"
-        return "kernel='precomputed' knows no rows" if is_precomputed(self.kernel) else None
+        return super()._against_cells()
 
     # Fitting
 
@@ -187,19 +170,12 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         self._check_parameters()
         if X_unlabelled is not None and is_precomputed(self.kernel):
             raise ValueError("X_unlabelled= takes rows, and kernel='precomputed' knows none: leave it out.")
-        if space is not None and self._must_be_in_cells:
-            raise ValueError(
-                f"local={self.local!r}: space= is one of landmarks. Leave it out, or give local=False."
-            )
         with self._unchanged_by_failure():
-            self._plan = self._cells_before = self._solution = None  # of a fit before
             data = self._opened(X, groups, space, y=y, weight=sample_weight)
             check_checkpoint(checkpoint, data, self.random_state)
             if space is None:
                 unlabelled = None if X_unlabelled is None else opener_of(self.kernel)(X_unlabelled)
                 space = self._prepared(data, unlabelled)
-            else:
-                space = self._divided(data, space, as_cells(self.local))
             if self._iterates(len(space.landmarks)):
                 return self._fit_by_iterations(X, data, space, checkpoint)
             self._learn(X, data, space, checkpoint)
@@ -207,86 +183,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
                 self._take_unlabelled(X_unlabelled)
         return self
 
-    def _learn(
-        self, X: Any, data: FitData, space: FeatureSpace | None, checkpoint: str | os.PathLike | None
-    ) -> Self:
-        self._checkpoint = checkpoint
-        try:
-            return super()._learn(X, data, space, checkpoint)
-        finally:
-            self._checkpoint = None
-
     # Cells
-
-    def prepare(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> FeatureSpace:
-        """Preprocessing, kernel, metric and landmarks from X and y, before the long pass: for `fit(space=...)`."""
-        with_landmarks = clone(self).set_params(local=False)
-        return super(RidgeMachine, with_landmarks).prepare(X, y, sample_weight=sample_weight)
-
-    def _spec(self, data: FitData) -> Spec:
-        spec, asked = super()._spec(data), as_cells(self.local)
-        if asked is None or asked[1] or asked[0].landmarks or spec.n_landmarks is None:
-            return spec
-        return replace(spec, n_landmarks=min(spec.n_landmarks, FEW_LANDMARKS))  # they are not used
-
-    def _prepared(self, data: FitData, unlabelled: Source | None = None) -> FeatureSpace:
-        reason = self._against_cells()
-        if reason is not None and self._must_be_in_cells:
-            raise ValueError(f"local={self.local!r}: {reason}. Give local=False.")
-        return self._divided(data, super()._prepared(data, unlabelled), as_cells(self.local), compares=True)
-
-    def _divided(
-        self, data: FitData, space: FeatureSpace, asked: tuple[Cells, bool] | None, compares: bool = False
-    ) -> FeatureSpace:
-        """The space of the machine that is chosen; one that was given is for landmarks, unless cells are asked for."""
-        wanted = asked is not None and (compares or not asked[1])
-        self._plan = self._planned(data, space, *asked) if wanted and asked is not None else None
-        if self._plan is None or self._plan.uses_landmarks:
-            return space
-        return without_landmarks(space, self._plan)
-
-    def may_be_in_cells(self, n_rows: int) -> bool:
-        """Whether a fit of this many rows compares cells, or is in cells."""
-        asked = as_cells(self.local)
-        return asked is not None and (not asked[1] or n_rows >= ENOUGH * asked[0].size)
-
-    @property
-    def _must_be_in_cells(self) -> bool:
-        asked = as_cells(self.local)
-        return asked is not None and not asked[1]
-
-    @property
-    def _cell_plan(self) -> LocalPlan | None:
-        """The plan, if the machine is in cells."""
-        return self._plan if self._plan is not None and self._plan.in_cells else None
-
-    def _planned(
-        self, data: FitData, space: FeatureSpace, options: Cells, compares: bool
-    ) -> LocalPlan | None:
-        """How the machine is built in cells, if it is."""
-        counting = data.counting_rows
-        n = data.n_rows if counting is None else len(counting)
-        reason = self._against_cells()
-        if not isinstance(space.landmarks, Tensor) or space.landmarks.ndim != 2:
-            reason = "cells are for rows of numbers and categories, not for images, objects or sparse rows"
-        if compares and (reason is not None or n < ENOUGH * options.size):
-            return None
-        if reason is not None:
-            raise ValueError(f"local={self.local!r}: {reason}. Give local=False.")
-        assert data.y is not None
-        weighed = replace(data, weight=self._balanced(data.y, data.weight))
-        return LocalChoice(
-            options,
-            compares,
-            space,
-            weighed.reader(space.inputs, space.placement, data.first_row),
-            self.targets_,
-            self._run_in(space),
-            self._search,
-            self.penalty,
-            self.fit_intercept,
-            self.n_folds,
-        ).choose()
 
     def _cell_solver(self, value: RidgeTotal, base: RidgeSolution) -> CellSolver:
         """All cells as equations, on top of the fit of the landmarks or of the mean."""
@@ -295,39 +192,27 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         assert rows is not None
         class_weight = self._class_weight(value)
         weight = rows.weight if class_weight is None else rows.weight * torch.from_numpy(class_weight[rows.y])
-        if plan.uses_landmarks:
+        left_out = torch.isin(rows.rows, value.kept.rows)
+        if plan.on_residuals:
             residuals = unseen_errors(space, self.targets_, rows, base, self.n_folds)
             mean = torch.zeros_like(base.b)
-        else:
-            mean = torch.zeros_like(base.b)
-            for part in row_blocks(len(rows) if self.fit_intercept else 0, QUERY_ROWS):
-                mean += weight[part] @ self.targets_.matrix(rows.y[part]) / weight.sum()
-
-            def residuals(places: Tensor) -> Tensor:
-                return self.targets_.matrix(rows.y[places.numpy()]) - mean
-
-        left_out = torch.isin(rows.rows, value.kept.rows)
-        return CellSolver(plan, rows, weight, residuals, mean, left_out, self.fit_intercept)
+            return CellSolver(plan, rows, weight, residuals, mean, left_out, self.fit_intercept)
+        constants = {"centred": self.fit_intercept, "intercept": self.fit_intercept}
+        return CellSolver.of_targets(plan, rows, weight, self.targets_, left_out, **constants)
 
     def _in_cells(self, value: RidgeTotal, weight: Tensor, base: RidgeSolution) -> RidgeSolution:
         """The solution with cells, and the errors of kept rows left out of theirs; weights are of the kept rows."""
-        plan, kept, c = self._cell_plan, value.kept, self.targets_.n_outputs
+        plan, kept = self._cell_plan, value.kept
         assert plan is not None
-        if not plan.uses_landmarks:
-            base = replace(base, A=torch.zeros_like(base.A), b=torch.zeros_like(base.b))
-        run = self._run_in(self.space_)
-        before = None if plan.uses_landmarks else self._cells_before
-        saved = None
-        if self._checkpoint is not None:
-            saved = Checkpoint(f"{self._checkpoint}.cells", {"cells": digest([encode(plan), base.A])})
-        cells, errors = self._cell_solver(value, base).solve(c, run.engine, run.progress, before, saved)
-        if saved is not None:
-            remove_checkpoint(saved.path)
-        left = torch.empty_like(errors)
+        share = 0.0 if plan.on_residuals else plan.share  # of cells in f
+        base = replace(base, A=(1 - share) * base.A, b=(1 - share) * base.b)
+        cells, errors = self._solved_cells(self._cell_solver(value, base), base.A)
+        Y, left = self.targets_.matrix(kept.y), torch.empty_like(errors)
         left[kept.rows.argsort()] = errors
-        found = self.targets_.matrix(kept.y) - left
+        if share:
+            left = (1 - share) * (Y - base.held_out.by_folds) + share * left
         mean = float((weight @ left.square().sum(1)) / weight.sum())
-        held = replace(base.held_out, predictions=found, by_folds=found)
+        held = replace(base.held_out, predictions=Y - left, by_folds=Y - left)
         compared = PenaltyErrors(np.array([plan.penalty]), np.array([mean]), "leave one out")
         # fits without folds stay, for rows that landmarks have not seen
         return replace(base, penalty=plan.penalty, errors=compared, held_out=held, cells=cells)
@@ -337,6 +222,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
 
         A prediction of a machine in cells is the sum of the targets of the rows of its cells, times weights. Effects
         say how far the prediction, in the units of the targets, moves when one of them is left out. See `RowWeights`.
+        Where landmarks have a part in it, this is of the part of the cells.
         """
         check_count("n_top", n_top)
         self.check_input(X)
@@ -344,52 +230,16 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
             raise ValueError(
                 "This machine is built on landmarks, not in cells: use krepes.explain, or local=True."
             )
-        cells, _, _ = self._cells()
+        cells, plan, _ = self._cells()
         total = self.total_
-        assert total is not None
+        if plan.centres is not None or total is None:
+            raise ValueError(
+                "Cells(centres=...) predicts by a few centres of each cell: row_weights needs all rows."
+            )
         reader = self.space_.reader(X)
         rows = as_rows(dense(reader.take(np.arange(reader.n_rows)).inputs[0])).cpu()
         found = weights_of_rows(self._cell_solver(total, self._solved()), cells, rows, n_top)
-        return replace(found, effects=found.effects * self.targets_.unit)
-
-    @property
-    def local_(self) -> LocalPlan | None:
-        """How the machine is built, and what was compared; None where nothing but landmarks came into question."""
-        self._fit()
-        return self._plan
-
-    def _cells(self) -> tuple[CellModel, LocalPlan, Tensor]:
-        """Solved cells, their plan, and all rows, of a machine in cells."""
-        found, total = self._solved().cells, self.total_
-        assert found is not None
-        assert self._plan is not None
-        assert total is not None
-        assert total.rows is not None
-        return found, self._plan, total.rows.inputs
-
-    def _score_blocks(self, X: Any, batch_rows: int | None = None) -> Iterator[np.ndarray]:
-        solution = self._solved()
-        if solution.cells is None:
-            yield from super()._score_blocks(X, batch_rows)
-            return
-        cells, plan, inputs = self._cells()
-        space, A, b = self.space_, solution.A, solution.b
-
-        def score(rows: Rows) -> Tensor:
-            assert isinstance(rows, Tensor)
-            X = as_rows(rows).cpu()
-            found = cells.scores(plan.kernel, inputs, X).double() + b.cpu()
-            if plan.uses_landmarks:
-                parts = placed_blocks(rows, space.device)
-                found += torch.cat(
-                    [(space.features.kernel_block(part).double() @ A).cpu() for _, part in parts]
-                )
-            return found
-
-        check_no_gradients(X)
-        engine = Local(QUERY_ROWS)
-        for Z in space.map(score, X, engine, display(self.verbose), batch_rows or QUERY_ROWS):
-            yield Z.numpy()
+        return replace(found, effects=plan.share * found.effects * self.targets_.unit)
 
     # Many landmarks
 
@@ -418,10 +268,6 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         self._own(Fit(space, unsummed(data.n_rows)), solution)
         self._record_input(X, space.inputs)
         return self
-
-    def _balanced(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
-        """Weights of rows, times class weights that follow from all rows; y is encoded."""
-        return weight
 
     def _check_has_total(self) -> None:
         if self._iterates(len(self.space_.landmarks)):
@@ -517,45 +363,11 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
         The metric is also learned without each of `n_folds` folds of a sample of the rows, which gives the
         shares an error; 0 leaves that out. It needs the rows that are kept with the sums.
         """
-        kernel, inputs = self.kernel_, self.input_space_
         self._check_has_total()
         if n_folds != 0:
             check_count("n_folds", n_folds, 2)
-        if inputs.kind == "sparse":
-            raise ValueError(
-                f"Columns of sparse rows have no importances, because no metric is learned. {REDUCE}."
-            )
-        if not isinstance(kernel, Reweighted) or self.metric_ in (None, "as given", "standardised"):
-            raise ValueError(
-                "This machine has learned no metric, so that it has no importances of columns: either none was asked "
-                "for (input_metric=None), or none predicted rows that were left out better."
-            )
-        assert self.total_ is not None
-        kept = self.total_.kept.take(np.arange(min(MOST_ROWS, len(self.total_.kept.rows))))
-        assert isinstance(kept.inputs, Tensor)
-        rows = as_rows(kept.inputs).double()
-        return importances(
-            Sample(rows, self.targets_.matrix(kept.y), kept.weight, self.fit_intercept, self.seed_),
-            kernel,
-            self._column_names(rows.shape[1]),
-            n_folds if self._cell_plan is None else 0,  # a metric of cells takes a fit to learn again
-            self._search,
-            inputs,
-        )
-
-    def _column_names(self, width: int) -> list[str]:
-        """Of the columns of the table; x0, x1, ... where they have no names."""
-        if self.input_space_.encoder is not None:
-            return list(self.input_space_.encoder.used_columns_)
-        return [str(name) for name in vars(self).get("feature_names_in_", [f"x{j}" for j in range(width)])]
-
-    @property
-    def dual_coef_(self) -> np.ndarray:
-        if self._cell_plan is not None:
-            raise AttributeError(
-                "A machine in cells has coefficients for every row of its cells: see row_weights(X)."
-            )
-        return super().dual_coef_
+        # a metric of cells takes a fit to learn again
+        return importances(self, n_folds if self._cell_plan is None else 0)
 
     def bandwidth(self, X: Any = None) -> Bandwidth:
         """Whether the lengthscale is too short, too long or fine for rows X; by default for the kept rows; print it.
@@ -566,77 +378,16 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
             raise ValueError(
                 "The lengthscale of cells was chosen in cells: print(model.local_). bandwidth is for landmarks."
             )
-        found, space = self._solved(), self.space_
-        kept = None if self.total_ is None else self.total_.kept
-        if X is not None:
-            self.check_input(X)
-            reader = space.reader(X)
-            order = np.random.default_rng(space.seed).permutation(reader.n_rows)[: self.n_kept]
-            inputs = reader.take(np.sort(order)).inputs[0]
-        elif kept is not None:
-            inputs = kept.inputs
-        else:
-            raise ValueError("This model keeps no rows: give some, bandwidth(X).")
-        sample = None
-        Y, weight = self.targets_.matrix(found.held_out.y), found.held_out.weight
-        if kept is not None and isinstance(kept.inputs, Tensor | SparseRows):
-            first_rows = kept.inputs[:MOST_ROWS]
-            sparse = isinstance(first_rows, SparseRows)
-            rows = first_rows.double() if sparse else as_rows(first_rows).double().to(space.device)
-            first, counts = Y[: len(rows)].to(space.device), weight[: len(rows)].to(space.device)
-            sample = Sample(rows, first, counts, self.fit_intercept, space.seed)
-        mean = weight / weight.sum() @ Y
-        spread = (weight / weight.sum() @ (Y - mean).square()).sum().sqrt().item()
-        return diagnosed(space, found, inputs, spread, X is None, sample)
+        return bandwidth_of(self, X)
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse &= not (self.local is True or isinstance(self.local, Cells))
-        return tags
-
-    # Files and copies
-
-    def empty_copy(self) -> Self:
-        copy = super().empty_copy()
-        copy._plan = self._plan
-        return copy
-
-    @contextmanager
-    def _unchanged_by_failure(self) -> Iterator[None]:
-        before = self._plan, self._cells_before
-        with super()._unchanged_by_failure():
-            try:
-                yield
-            except BaseException:
-                self._plan, self._cells_before = before
-                raise
-
-    def _own(self, fit: Fit[RidgeTotal], solution: RidgeSolution | None = None) -> Self:
-        if self._solution is not None and self._solution.cells is not None:
-            self._cells_before = self._solution.cells
-        super()._own(fit, solution)
-        if solution is not None:
-            self._check_cells(solution.cells)
-        return self
-
-    def _check_cells(self, cells: CellModel | None) -> None:
-        """Refuse cells of a file that are not of its plan and its rows."""
-        plan, total = self._cell_plan, self.total_
-        if (plan is None) != (cells is None):
-            raise ValueError("The file is damaged: cells are there without a plan of them, or missing.")
-        if plan is not None and cells is not None:
-            if total is None or total.rows is None:
-                raise ValueError("The file is damaged: its cells have no rows.")
-            cells.check_belongs(plan, total.rows, self.targets_.n_outputs)
+    # Files
 
     def _state(self, total: bool = True) -> State:
         if not total:  # without rows, nothing can be predicted later
             self._nest()
-        in_cells = self._cell_plan is not None  # it is its rows
-        return super()._state(total or in_cells) | {"local_plan": encode(self._plan)}
+        return super()._state(total)
 
     def _restore(self, state: State) -> None:
-        self._plan = decode_entry(state, "local_plan", LocalPlan | None)
         super()._restore(state)
         if self._solution is not None and not self.targets_.are_encoded(self._solution.held_out.y):
             raise ValueError("The file is damaged: the targets of its rows are not of this model.")
@@ -656,12 +407,7 @@ class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
 
     # Forgetting
 
-    def _still_dependent(self) -> list[str]:
-        cells = [] if self._cell_plan is None else ["how cells are split, and the penalty"]
-        return [*super()._still_dependent(), *cells]
-
     def _check_holds(self, total: RidgeTotal, gone: RidgeTotal) -> None:
-        total.check_holds(gone)
         if len(gone.kept.rows) >= len(total.kept.rows) and np.isin(total.kept.rows, gone.kept.rows).all():
             raise ValueError(
                 "Nothing would be left of this model: these are all of its rows, or all kept rows."

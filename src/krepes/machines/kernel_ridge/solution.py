@@ -31,19 +31,18 @@ import torch
 from torch import Tensor
 
 from krepes.base.blocks import Block
-from krepes.base.codec import Bounds, Shape, State, encode
+from krepes.base.codec import Bounds, Shape, encode
 from krepes.base.packing import digest
 from krepes.base.split import ByFold, Key, Parts, Split
 from krepes.features.space import FeatureSpace
-from krepes.machines.cells.all_rows import AllRows, KeepAllRows
-from krepes.machines.cells.cell_model import CellModel, LocalPlan
+from krepes.machines.cells.all_rows import AllRows
+from krepes.machines.cells.cell_model import CellModel
+from krepes.machines.cells.local_plan import LocalPlan
 from krepes.machines.kept_rows import (
     KeepRows,
     KeptRows,
-    Running,
     SumsAndRows,
     SumsAndRowsPass,
-    alike,
     placed_blocks,
 )
 from krepes.machines.normal_equations import NormalEquations
@@ -76,25 +75,7 @@ class RidgeTotal(SumsAndRows[Parts[NormalSums]]):
 
     equations: Parts[NormalSums]
     kept: KeptRows
-    rows: AllRows | None = None  # of a machine in cells
-
-    def __add__(self, other: RidgeTotal) -> RidgeTotal:
-        rows = self.rows + other.rows if self.rows is not None and other.rows is not None else None
-        return replace(super().__add__(other), rows=rows)
-
-    def __sub__(self, other: RidgeTotal) -> RidgeTotal:
-        rows = self.rows - other.rows if self.rows is not None and other.rows is not None else None
-        return replace(super().__sub__(other), rows=rows)
-
-    def __mul__(self, factor: float) -> RidgeTotal:
-        return replace(super().__mul__(factor), rows=None if self.rows is None else self.rows * factor)
-
-    def check_holds(self, gone: RidgeTotal) -> None:
-        """Refuse rows that were never added, or not with these values, as far as rows are kept."""
-        self.kept.check_holds(gone.kept)
-        if self.rows is not None and gone.rows is not None:
-            common = torch.isin(self.rows.rows, gone.rows.rows).nonzero()[:, 0]
-            _as_kept(self.rows.take(common)).check_holds(_as_kept(gone.rows))
+    rows: AllRows | None = None
 
     def by_fold(self, class_weight: np.ndarray | None) -> Parts[NormalSums]:
         """Sums by fold, in order; sums by class, too, are added up with the weights of the classes, (c,)."""
@@ -116,11 +97,6 @@ class RidgeTotal(SumsAndRows[Parts[NormalSums]]):
         return counts
 
 
-def _as_kept(rows: AllRows) -> KeptRows:
-    n = len(rows)
-    return KeptRows(n, rows.rows, rows.inputs, rows.y, rows.weight, torch.zeros(n), n)
-
-
 class RidgePass(SumsAndRowsPass[RidgeTotal]):
     """Sums normal equations by fold, and keeps a sample of the rows."""
 
@@ -135,56 +111,25 @@ class RidgePass(SumsAndRowsPass[RidgeTotal]):
         by_class: bool = False,
         plan: LocalPlan | None = None,
     ):
-        self.plan, self.all_rows = plan, KeepAllRows()
+        self.plan = plan
         self.targets, self.n_keys = targets, n_folds * (targets.n_outputs if by_class else 1)
         folds = ByFold(n_folds, space.seed)
         by = ByFoldAndClass(folds, targets.n_outputs) if by_class else folds
         equations = Split(NormalEquations(space, targets), by, self.n_keys)
         keeping = KeepRows(n_kept, space.seed, space.kernel)
         settings: list[Any] = [n_folds, n_kept, by_class]
-        super().__init__(space, equations, targets.n_outputs, keeping, settings)
+        super().__init__(space, equations, targets.n_outputs, keeping, settings, plan is not None)
 
     def fingerprint(self) -> dict[str, str]:
         cells = {} if self.plan is None else {"cells": digest(encode(self.plan))}
         return super().fingerprint() | cells
-
-    # With all rows of a machine in cells
-
-    def zero(self) -> Running:
-        return *super().zero(), ()
-
-    def plus(self, sums: Running, block: Block) -> Running:
-        *rest, rows = sums
-        return *super().plus(tuple(rest), block), rows if self.plan is None else self.all_rows.plus(
-            rows, block
-        )
-
-    def joined(self, first: Running, second: Running) -> Running:
-        return *super().joined(first[:2], second[:2]), first[2] + second[2]
-
-    def settled(self, sums: Running) -> Running:
-        return *super().settled(sums[:2]), self.all_rows.settled(sums[2])
-
-    def value(self, sums: Running) -> RidgeTotal:
-        return replace(super().value(sums[:2]), rows=self.all_rows.value(sums[2]))
-
-    def sums_state(self, sums: Running) -> State:
-        return super().sums_state(sums[:2]) | self.all_rows.sums_state(sums[2])
-
-    def sums_from(self, state: State) -> Running:
-        return *super().sums_from(state), self.all_rows.sums_from(state)
 
     def check_total(self, total: RidgeTotal) -> None:
         if not all(type(key) is int and 0 <= key < self.n_keys for key in total.equations):
             raise ValueError("The file is damaged: this model has no such folds or classes.")
         if not self.targets.are_encoded(total.kept.y):
             raise ValueError("The file is damaged: the targets of its kept rows are not of this model.")
-        rows = total.rows
-        if (rows is None) != (self.plan is None):
-            raise ValueError("The file is damaged: rows of cells are there without cells, or missing.")
-        if rows is not None and not (
-            self.targets.are_encoded(rows.y) and alike(rows.inputs, self.space.landmarks)
-        ):
+        if total.rows is not None and not self.targets.are_encoded(total.rows.y):
             raise ValueError("The file is damaged: the rows of its cells are not of this model.")
 
 
@@ -269,7 +214,7 @@ class RidgeSolution:
     iterations : int or None
         Of conjugate gradients; None where it was solved directly.
     cells : CellModel or None
-        What is added to A^T k_x + b in cells.
+        What is added to A^T k_x + b in cells, times their share.
     """
 
     A: Annotated[Tensor, Shape("m", "c")]
