@@ -12,11 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hostile.cluster_kills import campaign
+from hostile.cluster_kills import campaign, worker_pids
 from krepes import KernelEmbedding
 from krepes.engines import Dask, Local
 from krepes.engines.pass_cost import check_worker_memory
 from krepes.kernels import Gaussian
+from krepes.machines import Cells, KernelRidgeRegressor
 from krepes.sources import open_source
 from refusals import refuses
 
@@ -161,3 +162,32 @@ def test_silence_is_told_and_ends(fault, caplog):
         assert time.monotonic() - start < 40
         assert workers or "no workers" in caplog.text
         client.close()
+
+
+class KillsOne(Dask):
+    """Kills a worker of its own cluster as soon as the first cell is solved."""
+
+    killed = 0
+
+    def each(self, function, items):
+        for number, result in enumerate(super().each(function, items)):
+            if number == 0:
+                os.kill(worker_pids(self)[0], signal.SIGKILL)
+                self.killed += 1
+            yield result
+
+
+def test_a_worker_killed_among_cells_changes_nothing():
+    """Its cells are solved by the other one: the same bits, and the same errors of rows left out."""
+    options = {"kernel": Gaussian(1.0), "lengthscale": 1.0, "penalty": 0.1, "dtype": "float64", "random_state": 0}
+    options |= {"input_metric": None, "local": Cells(size=30)}
+    y = np.sin(X[:, 0])
+    expected = KernelRidgeRegressor(**options).fit(X, y)
+    engine = KillsOne(n_workers=2)
+    try:
+        machine = KernelRidgeRegressor(**options, engine=engine).fit(X, y)
+    finally:
+        engine.close()
+    assert engine.killed == 2  # one for each partition
+    assert np.array_equal(machine.predict(X), expected.predict(X))
+    assert np.array_equal(machine.held_out_predictions_, expected.held_out_predictions_)

@@ -14,9 +14,11 @@ from krepes import load
 from krepes.engines import Engine, Local
 from krepes.kernels import Gaussian
 from krepes.machines import Cells, KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.machines.cells import cell_machine, choosing
 from krepes.machines.cells.cell_solver import TOO_LARGE
-from krepes.machines.cells.exact_cell import allows_single, fitted
+from krepes.machines.cells.exact_cell import allows_single, fitted, on_centres
 from krepes.machines.cells.partition import DIRECTIONS, Partition, grown, whole
+from refusals import refuses
 
 _draws = np.random.default_rng(0)
 X = _draws.normal(size=(400, 3))
@@ -260,6 +262,84 @@ def test_blocks_do_not_matter(rows_per_block):
     machine = KernelRidgeRegressor(**SMALL).fit(X, y)
     blocks = KernelRidgeRegressor(**SMALL, engine=Local(rows_per_block)).fit(X, y)
     assert np.array_equal(machine.predict(NEW), blocks.predict(NEW))
+
+
+@pytest.mark.parametrize("classes", [False, True], ids=["numbers", "classes"])
+def test_the_mean_of_both_is_the_weighted_mean_of_two_machines(classes, monkeypatch, tmp_path):
+    """f = (1 - w) f_landmarks + w f_cells; so are predictions of rows left out, with landmarks by folds."""
+    kind, targets = (KernelRidgeClassifier, NAMES) if classes else (KernelRidgeRegressor, y)
+    options = {**FIXED, "n_landmarks": 20}
+    of_landmarks = kind(**options, local=False).fit(X, targets)
+    in_cells = kind(**options, local=Cells(size=80)).fit(X, targets)
+    monkeypatch.setattr(cell_machine, "ENOUGH", 2)
+    monkeypatch.setattr(choosing, "as_cells", lambda local: (Cells(size=80), True))
+    monkeypatch.setattr(cell_machine, "as_cells", lambda local: (Cells(size=80), local == "auto"))
+    monkeypatch.setattr(choosing, "best_share", lambda *errors: 0.25)
+    monkeypatch.setattr(choosing, "clearly_lower", lambda errors, others: errors is not others)
+    both = kind(**options, local="auto").fit(X, targets)
+    assert both.local_.kind == "mean of both"
+    assert "0.25 of cells" in str(both.local_)
+    expected = 0.75 * of_landmarks._scores(NEW) + 0.25 * in_cells._scores(NEW)
+    np.testing.assert_allclose(both._scores(NEW), expected, atol=1e-8)
+    left = [each.held_out_ for each in (of_landmarks, in_cells, both)]
+    left = [(each.by_folds.numpy()[np.argsort(each.rows.numpy())]) for each in left]
+    np.testing.assert_allclose(left[2], 0.75 * left[0] + 0.25 * left[1], atol=1e-8)
+    both.save(tmp_path / "both.krepes")
+    assert np.array_equal(load(tmp_path / "both.krepes")._scores(NEW), both._scores(NEW))
+
+
+# Centres
+
+
+def naive_on_centres(kernel, rows, targets, centres, penalty):
+    """min over a, b of |Y - K_nm a - b|^2 + penalty a^T K_mm a, by its normal equations."""
+    K, n = kernel(rows, rows[centres]), len(rows)
+    H = torch.eye(n, dtype=torch.float64) - 1 / n
+    a = torch.linalg.solve(K.T @ H @ K + penalty * kernel(rows[centres]), K.T @ H @ targets)
+    return a, (targets - K @ a).mean(0)
+
+
+def test_a_cell_on_centres_is_ridge_regression_on_their_kernels():
+    rows, Y, kernel = torch.from_numpy(X[:40]), torch.from_numpy(y[:40, None]), Gaussian(0.5)
+    found = on_centres(kernel, rows, Y, None, 0.1, True, torch.arange(40), 12)
+    centres = (found.A != 0).any(1).nonzero()[:, 0]
+    assert len(centres) == 12
+    a, b = naive_on_centres(kernel, rows, Y, centres, 0.1)
+    torch.testing.assert_close(found.A[centres], a, atol=1e-8, rtol=0)
+    torch.testing.assert_close(found.b, b, atol=1e-8, rtol=0)
+    others = [i for i in range(40) if i not in centres][:5]  # leaving one of them out keeps the centres
+    for i in others:
+        rest = torch.arange(40) != i
+        places = torch.searchsorted(rest.nonzero()[:, 0], centres)
+        a, b = naive_on_centres(kernel, rows[rest], Y[rest], places, 0.1)
+        expected = Y[i] - (kernel(rows[i : i + 1], rows[centres]) @ a + b)[0]
+        torch.testing.assert_close(found.errors[i], expected, atol=1e-8, rtol=0)
+
+
+@pytest.mark.parametrize("landmarks", [False, True])
+def test_a_model_of_centres_is_saved_without_its_rows(landmarks, tmp_path):
+    cells = Cells(size=80, centres=10, landmarks=landmarks)
+    machine = KernelRidgeRegressor(**{**ABOVE_LANDMARKS, "local": cells}).fit(X, y)
+    whole_fit = KernelRidgeRegressor(**{**ABOVE_LANDMARKS, "local": Cells(size=80, landmarks=landmarks)}).fit(
+        X, y
+    )
+    for name, each in (("few", machine), ("all", whole_fit)):
+        each.save(tmp_path / f"{name}.krepes", sums=False)
+    machine.save(tmp_path / "sums.krepes")
+    few, sums = load(tmp_path / "few.krepes"), load(tmp_path / "sums.krepes")
+    assert np.array_equal(few.predict(NEW), machine.predict(NEW))
+    cells_of = few._solved().cells
+    assert len(cells_of.inputs) <= 10 * sum(part.tree.n_cells for part in cells_of.partitions) < len(X)
+    assert few.total_ is None
+    few.save(tmp_path / "again.krepes", sums=False)
+    assert np.array_equal(load(tmp_path / "again.krepes").predict(NEW), machine.predict(NEW))
+    with refuses(ValueError, "without sums"):
+        few.partial_fit(X[:5], y[:5])
+    with refuses(ValueError, "centres"):
+        machine.row_weights(NEW[:1])
+    assert_same_machine(sums.partial_fit(X[:50], y[:50]), machine.partial_fit(X[:50], y[:50]))
+    with refuses(ValueError, "centres"):
+        Cells(centres=0).check()
 
 
 # Trees
