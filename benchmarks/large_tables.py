@@ -5,7 +5,8 @@
     python benchmarks/large_tables.py elevation length friedman1 friedman2 friedman3      numbers
     python benchmarks/large_tables.py growth                     seconds, memory and size, 10^5 to 5 * 10^6 rows
     python benchmarks/large_tables.py coverage                   intervals, sets and calibration, small subsets
-    python benchmarks/large_tables.py directions cells --most-rows 100000      settings of cells, on CoverType
+    python benchmarks/large_tables.py directions cells centres --most-rows 100000      settings of cells, on CoverType
+    python benchmarks/large_tables.py length friedman1 --models "krepes process,krepes process cells"     variances
 
 Data sets are described in large_data.py, models in table_models.py. Every model runs in a process of its own, one after
 the other, on all cores; its peak memory holds the data, too, whose share is beside it. Accuracy and log loss, or R^2
@@ -29,12 +30,14 @@ from typing import Any
 
 from large_data import CLASSES, NUMBERS, load
 from recording import record, recorded
-from table_models import MODELS, missing_package, model_of, rows_for
+from scipy.stats import norm
+from table_models import MODELS, PROCESS, missing_package, model_of, rows_for
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 DATA = (*CLASSES, *NUMBERS)
 STUDIES = {
     "directions": [f"krepes cells directions={each}" for each in ("pairs", "columns", "leading")],
+    "centres": ["krepes cells", *(f"krepes cells centres={m}" for m in (50, 200, 500))],
     "cells": [  # one setting at a time; the defaults are size=2000 n_partitions=2 n_cells=6
         "krepes cells",
         *(f"krepes cells size={size}" for size in (500, 1000, 4000)),
@@ -72,6 +75,9 @@ def one_model(name: str, data: str, most_rows: int | None, test_rows: int, xrfm_
     found = model.predict_proba(table.X_test) if probable else model.predict(table.X_test)
     ended = time.perf_counter()
     figures = {"rows": len(table.y), "test rows": len(table.y_test), **scores(found, table.y_test, classes)}
+    if name.startswith(PROCESS):
+        mean, std = model.predict(table.X_test, return_std=True, include_noise=True)
+        figures["log density"] = round(float(norm.logpdf(table.y_test, mean, std).mean()), 4)
     if name == "nearest neighbour":
         figures.pop("log loss", None)  # of one neighbour, without meaning
     figures |= {
@@ -81,6 +87,10 @@ def one_model(name: str, data: str, most_rows: int | None, test_rows: int, xrfm_
         "peak MB": peak_mb(),
         "MB before the fit": before,
     }
+    if name.startswith("krepes"):
+        with tempfile.TemporaryDirectory() as folder:
+            model.save(Path(folder) / "model.krepes", sums=False)
+            figures["model MB"] = round((Path(folder) / "model.krepes").stat().st_size / 1e6, 1)
     plan = getattr(model, "local_", None)
     return figures if plan is None else figures | {"built on": plan.kind, "comparison": str(plan)}
 

@@ -27,6 +27,7 @@ from sklearn.pipeline import make_pipeline
 ROUNDS, PATIENCE = 1000, 50
 PACKAGES = {"LightGBM": "lightgbm", "XGBoost": "xgboost", "CatBoost": "catboost", "xRFM": "xrfm"}
 BOOSTING = ("HistGradientBoosting", "LightGBM", "XGBoost", "CatBoost")
+PROCESS = "krepes process"
 KREPES = ("krepes", "krepes cells", "krepes landmarks")
 MODELS = (
     *KREPES,
@@ -67,10 +68,12 @@ def model_of(name: str, classes: bool, xrfm_rows: int) -> Any:
 
 
 def krepes_of(name: str, classes: bool) -> Any:
-    """`krepes`, `krepes landmarks`, or `krepes cells` with settings: "krepes cells size=500 n_cells=4"."""
-    from krepes.machines import Cells, KernelRidgeClassifier, KernelRidgeRegressor
+    """`krepes`, `krepes landmarks`, or `krepes cells` with settings: "krepes cells size=500 n_cells=4"; processes."""
+    from krepes.machines import Cells, GaussianProcessRegressor, KernelRidgeClassifier, KernelRidgeRegressor
     from krepes.machines.cells import choosing
 
+    if name.startswith(PROCESS):
+        return GaussianProcessRegressor(local=name.endswith("cells"), random_state=0)
     _, *kind = name.split()
     local: Any = "auto"
     if kind:

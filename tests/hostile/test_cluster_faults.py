@@ -179,7 +179,13 @@ class KillsOne(Dask):
 
 def test_a_worker_killed_among_cells_changes_nothing():
     """Its cells are solved by the other one: the same bits, and the same errors of rows left out."""
-    options = {"kernel": Gaussian(1.0), "lengthscale": 1.0, "penalty": 0.1, "dtype": "float64", "random_state": 0}
+    options = {
+        "kernel": Gaussian(1.0),
+        "lengthscale": 1.0,
+        "penalty": 0.1,
+        "dtype": "float64",
+        "random_state": 0,
+    }
     options |= {"input_metric": None, "local": Cells(size=30)}
     y = np.sin(X[:, 0])
     expected = KernelRidgeRegressor(**options).fit(X, y)
