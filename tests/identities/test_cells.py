@@ -342,6 +342,15 @@ def test_a_model_of_centres_is_saved_without_its_rows(landmarks, tmp_path):
         Cells(centres=0).check()
 
 
+def test_the_size_of_a_model_is_known_before_the_fit(tmp_path):
+    """Within a sixth, for rows enough."""
+    rows = np.random.default_rng(2).normal(size=(4000, 3))
+    machine = KernelRidgeRegressor(**{**FIXED, "local": Cells(size=400), "n_kept": 10})
+    expected = machine.cell_bytes(4000, 3, 8, 1)
+    machine.fit(rows, rows[:, 0]).save(tmp_path / "model.krepes")
+    assert abs((tmp_path / "model.krepes").stat().st_size / expected - 1) < 1 / 6
+
+
 # Trees
 
 

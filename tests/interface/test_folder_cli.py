@@ -64,6 +64,18 @@ def test_a_dry_run_writes_nothing(folder):
     assert not (folder / "nothing").exists()
 
 
+def test_a_dry_run_of_a_machine_says_how_large_it_will_be(folder):
+    made = folder / "none.krepes"
+    train = ["train", folder / "rows", "-o", made, "--label", "y", "--n-landmarks", "20", "--dry-run"]
+    assert "model of landmarks" in run(*train)
+    found = json.loads(run(*train, "--set", "local=True", "--json"))["dry_run"]
+    assert found["n_rows"] == 300
+    assert found["model_bytes"].keys() == {"landmarks", "cells"}
+    assert not made.exists()
+    refused = run(*train[:4], "--task", "detect", "--dry-run", code=2)
+    assert "predict a column" in words(refused)
+
+
 def test_what_workers_cannot_write_is_refused(folder):
     arguments = ["predict", folder / "t.krepes", folder / "rows", "-o", folder / "p.csv", "--engine", "dask"]
     found = run(*arguments, code=2)
