@@ -72,6 +72,8 @@ def test_cells_are_exact_processes(n_partitions):
     np.testing.assert_allclose(std**2, variances, atol=1e-8)
     assert machine.log_marginal_likelihood_ == pytest.approx(evidence, abs=1e-6)
     np.testing.assert_allclose(machine.predict(NEW), mean, atol=1e-12)
+    explained = 1 - variances / (2.0 * machine.targets_.scale[0] ** 2)
+    np.testing.assert_allclose(machine.coverage(NEW), explained, atol=1e-8)
 
 
 def test_one_cell_is_the_process_of_scikit_learn():

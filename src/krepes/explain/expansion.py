@@ -32,7 +32,7 @@ from krepes.base.linalg import RELATIVE_CUT
 from krepes.base.rows import Rows, SparseRows, dense, take_rows
 from krepes.base.validation import check_count
 from krepes.embedding import KernelEmbedding
-from krepes.machines.kernel_ridge.machine import RidgeMachine
+from krepes.machines.cells.cell_machine import CellMachine
 from krepes.machines.labelled_machine import LabelledMachine
 
 KNOWN = 500  # kept rows that tell whether a machine in cells was fitted on some data
@@ -100,10 +100,10 @@ def checked(model: Explained) -> Explained:
         raise TypeError(
             f"model is a {type(model).__name__}; expected a KernelEmbedding, kernel machine or Gaussian process."
         )
-    if isinstance(model, RidgeMachine) and model.local_ is not None and model.local_.in_cells:
+    if isinstance(model, CellMachine) and model.local_ is not None and model.local_.in_cells:
         raise ValueError(
-            "This machine is in cells, and has no landmarks to be explained by: model.row_weights(X) has the rows that "
-            "predictions are made of. Give local=False for landmarks."
+            "This machine is in cells, and has no landmarks to be explained by: row_weights(X) of a ridge machine has "
+            "the rows that predictions are made of. Give local=False for landmarks."
         )
     return model
 
@@ -127,7 +127,7 @@ def rows_at(model: Explained, places: np.ndarray) -> np.ndarray | None:
 
 def known_rows(model: Explained) -> tuple[np.ndarray | None, Rows]:
     """Some rows that the model was fitted on, and their indices if they are known: landmarks; in cells, kept rows."""
-    if isinstance(model, RidgeMachine) and model.local_ is not None and model.local_.in_cells:
+    if isinstance(model, CellMachine) and model.local_ is not None and model.local_.in_cells:
         assert model.total_ is not None
         kept = model.total_.kept.take(np.arange(min(KNOWN, len(model.total_.kept.rows))))
         return kept.rows.numpy(), kept.inputs

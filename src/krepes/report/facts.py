@@ -9,6 +9,7 @@ from krepes.base.components import Component
 from krepes.embedding import KernelEmbedding
 from krepes.kernels import Kernel, Reweighted
 from krepes.machines import GaussianProcessRegressor, NoveltyDetector
+from krepes.machines.cells.cell_machine import CellMachine
 from krepes.machines.gaussian_process.machine import GaussianProcess
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.labelled_machine import LabelledMachine
@@ -155,7 +156,7 @@ def _detector(machine: NoveltyDetector) -> dict[str, str]:
 
 def _centres(machine: LabelledMachine[Any, Any], chosen: str) -> dict[str, str]:
     """What rows are compared with: landmarks, the rows of cells, or both; and what was compared to choose that."""
-    plan = machine.local_ if isinstance(machine, RidgeMachine) else None
+    plan = machine.local_ if isinstance(machine, CellMachine) else None
     found = {"landmarks": f"{len(machine.landmarks_):,} ({chosen}), rank {machine.rank_:,}"}
     if plan is None:
         return found
@@ -163,7 +164,8 @@ def _centres(machine: LabelledMachine[Any, Any], chosen: str) -> dict[str, str]:
         cells = machine._solved().cells.partitions
         number = " and ".join(f"{part.tree.n_cells:,}" for part in cells)
         beside = found if plan.uses_landmarks else {}
-        rest = ", on what landmarks leave over" if plan.uses_landmarks else ""
+        both = f", {plan.share:.2f} of the mean with landmarks"
+        rest = {"cells": "", "mean of both": both}.get(plan.kind, ", on what landmarks leave over")
         found = beside | {"cells": f"{number} of up to {plan.size:,} rows{rest}"}
     errors = "; ".join(f"{kind} {error:.4f}" for kind, error in plan.errors.items())
     compared = {"compared": f"{errors} (squared errors of {plan.n_compared:,} rows left out)"}

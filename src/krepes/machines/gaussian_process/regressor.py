@@ -289,6 +289,14 @@ class GaussianProcessRegressor(
         parts = self.space_.map(variances, X, Local(QUERY_ROWS), display(self.verbose), QUERY_ROWS)
         return self._scores(X), np.concatenate([Z.numpy() for Z in parts])
 
+    def coverage(self, X: Any) -> np.ndarray:
+        """k_x^T C^-1 k_x / k(x, x) in cells, the share of the variance that rows explain; else as of other models."""
+        if self._cell_plan is None:
+            return super().coverage(X)
+        self.check_input(X)
+        prior = self.kernel_.diag(self._rows(X)).double().cpu().numpy()
+        return 1 - self._moments(X)[1][:, 0] / (self.amplitude_ * prior)
+
     def _nest(self) -> None:
         """Predict few rows by processes that knew nothing of them, if something was chosen and all are at hand."""
         found, kept = self._solved(), None if self.total_ is None else self.total_.kept
