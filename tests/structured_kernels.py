@@ -18,6 +18,7 @@ from krepes.kernels import (
     Kernel,
     Laplacian,
     Linear,
+    Patches,
     RandomWarping,
 )
 
@@ -59,6 +60,12 @@ def mixed(n: int = 40) -> torch.Tensor:
     return torch.from_numpy(np.stack(columns, axis=1))
 
 
+def pictures(n: int = 40) -> torch.Tensor:
+    """Random pictures, a flat one, and some twice."""
+    X = torch.rand(n, 8, 8, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return torch.cat([X, X[:5], torch.ones(1, 8, 8, 2, dtype=torch.float64)])
+
+
 LAYOUT = [
     {"category": False, "places": [0], "missing": 1},
     {"category": False, "places": [2], "missing": None},
@@ -84,6 +91,8 @@ CASES: list[tuple[Kernel, Any]] = [
         vectors(),
     ),
     (ColumnKernel([("a", Laplacian(norm=1), [0, 1]), ("b", "gaussian", 3)], "product"), vectors()),
+    (Patches(8, precision="double"), pictures()),
+    (Patches(8, pooling="gaussian", layers=2, kernel="gaussian", precision="double"), pictures()),
     (ColumnKernel({"a, b": Gaussian(), "word": Custom(letters_in_common)}), records()),
     (ColumnKernel({"b": Gower(), "word": Custom(letters_in_common)}, "product"), records()),
 ]

@@ -71,8 +71,12 @@ VARIANTS += [
     EmpiricalNTK(MLP(widths=(8,)), method="full", normalize=False, seed=1),
     EmpiricalNTK(MLP(widths=(8,)), method="sketch", sketch_size=64, seed=2),
 ]
-# Kernels on objects are in test_object_kernels.py.
-ON_VECTORS = {name: cls for name, cls in named(Kernel).items() if not cls.only_objects}
+# Kernels on objects are in test_object_kernels.py, on pictures in test_structured_kernels.py.
+ON_VECTORS = {
+    name: cls
+    for name, cls in named(Kernel).items()
+    if not cls.only_objects and cls is not krepes.kernels.Patches
+}
 KERNELS = [SMALL.get(cls) or cls() for cls in ON_VECTORS.values()] + VARIANTS
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=label)

@@ -355,6 +355,8 @@ class RowLayout:
         Columns of the table that come as they are, after the encoded numbers.
     left_out : mapping of str to str
         Why a column of the table is not encoded; columns that were excluded are not in it.
+    shape : tuple of int
+        Of one row, for images.
     """
 
     kind: str
@@ -363,6 +365,7 @@ class RowLayout:
     names: tuple[str, ...] = ()
     raw: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+    shape: tuple[int, ...] = ()
 
     @property
     def only_categories(self) -> bool:

@@ -23,6 +23,7 @@ from krepes.kernels.objects.shortest_path import ShortestPath
 from krepes.kernels.objects.spectrum import Spectrum
 from krepes.kernels.objects.subsequence import Subsequence
 from krepes.kernels.objects.weisfeiler_lehman import WeisfeilerLehman
+from krepes.kernels.patches.kernel import Patches
 from krepes.kernels.precomputed import Precomputed
 from krepes.kernels.random_warping import RandomWarping
 from krepes.kernels.reweighted import Reweighted
@@ -53,6 +54,7 @@ __all__ = [
     "Mismatch",
     "NGrams",
     "ObjectKernel",
+    "Patches",
     "Polynomial",
     "Precomputed",
     "Product",

@@ -164,7 +164,9 @@ class InputSpace(Component):
         """What kernels may know of the rows."""
         if self.encoder is None:
             width = None if self.of_objects else self.n_features
-            return RowLayout(self.kind, width, names=tuple(self.names_), raw=tuple(self.raw_))
+            return RowLayout(
+                self.kind, width, names=tuple(self.names_), raw=tuple(self.raw_), shape=tuple(self.shape)
+            )
         return RowLayout(
             self.kind,
             self.encoder.n_features_out_,

@@ -1,0 +1,1 @@
+"""What the kernel on patches is made of: layers that compare patches with a dictionary, and how they are pooled."""

@@ -1,0 +1,393 @@
+"""The kernel on patches: two pictures are alike where patches of the same region are alike.
+
+    k(I, J) = < Psi(I), Psi(J) > = sum over cells c of < sum_p w_c(p) psi(p), sum_q w_c(q) psi(q) >
+
+psi are the features of a patch (`krepes.kernels.patches.layer`), p and q run over all positions of a picture and
+w_c are weights that sum to one in a cell: the mean, or a Gaussian bell around the middle of the cell. With every patch
+in the dictionary, k(I, J) is the sum over cells of mean kappa(p, q) over all pairs of patches  [mairal]. Whitened
+patches, a dictionary and means over cells are the recipe of [coates] and [thiry].
+
+With `layers=2` [mairal], the first layer's features, pooled by a Gaussian bell to every second pixel, are a picture with
+one channel per entry of the dictionary, and patches of that are compared.
+
+Another kernel may compare Psi(I) and Psi(J), such as a Gaussian one. Because Psi is a sum over positions, what a
+function of it owes to every position is known exactly: `contributions`.
+
+Cost: that of the layers, then O(D m) for a picture and m others, D = cells^2 entries. Memory: 4 D bytes for a picture.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import clone
+from torch import Tensor
+from torch.nn import functional
+
+from krepes.base.components import named_parts, resolve
+from krepes.base.reporting import warn
+from krepes.base.rows import RowLayout, SparseRows
+from krepes.base.validation import check_choice, check_count, check_number, is_number, writable
+from krepes.kernels.dot_product import Linear
+from krepes.kernels.kernel import Geometry, Kernel, KernelColumns
+from krepes.kernels.patches.layer import PatchLayer
+
+POOLINGS = ("average", "gaussian")
+PRECISIONS = {"single": torch.float32, "double": torch.float64}
+LEARNED_FROM = 2000  # pictures
+FINEST = 64  # pixels of a side; larger pictures are averaged down
+LARGEST = 256  # pixels of a side up to which nothing is said about that
+KEPT_BYTES = 2**30  # features of the last pictures that are kept
+NODES = 48  # of the quadrature along the path to a picture
+
+
+class Patches(Kernel):
+    """Pictures compared by their patches, by region.
+
+    Parameters
+    ----------
+    n_patches : int, default=512
+        Entries of the dictionary; more are better, and slower.
+    side : int or "auto", default="auto"
+        Pixels of a patch's side; "auto" is 6, less for pictures below 24 pixels.
+    cells : int or "auto", default="auto"
+        Regions are cells x cells.
+    pooling : "average" or "gaussian", default="average"
+        Weights of the positions of a region.
+    whitening : float, default=0.01
+        What is added to the second moments of patches before they are whitened, as a share of their mean.
+    bandwidth : float, default=2.0
+        g: the larger, the faster similarity falls with the angle between patches.
+    dictionary : "kmeans", or a rule of `krepes.landmarks` or its name, default="kmeans"
+    layers : 1 or 2, default=1
+    kernel : Kernel or its name, default="linear"
+        Compares the pooled features of two pictures.
+    precision : "single" or "double", default="single"
+        Of the features, whatever the rows have.
+    shape : (height, width) or (height, width, channels), default=None
+        For pictures that come flattened.
+
+    Attributes
+    ----------
+    layers_ : list of PatchLayer
+        Of a fitted kernel: what was learned from pictures without labels.
+
+    Notes
+    -----
+    Pictures are (n, h, w) or (n, h, w, c). Those larger than 64 pixels are averaged down to 33 to 64 pixels first, with
+    a warning from 256 pixels on.
+
+    Examples
+    --------
+    >>> pictures = torch.rand(20, 8, 8, generator=torch.Generator().manual_seed(0))
+    >>> kernel = Patches(n_patches=16).fitted(pictures)
+    >>> kernel.features(pictures).shape              # 2 x 2 cells, 16 entries
+    torch.Size([20, 64])
+    """
+
+    name = "patches"
+    known_elsewhere_as = ("ckn", "convolutional", "coates")
+    component_kinds = {"kernel": Kernel}
+
+    layers_: list[PatchLayer]
+
+    def __init__(
+        self,
+        n_patches: int = 512,
+        side: int | str = "auto",
+        cells: int | str = "auto",
+        pooling: str = "average",
+        whitening: float = 0.01,
+        bandwidth: float = 2.0,
+        dictionary: Any = "kmeans",
+        layers: int = 1,
+        kernel: str | Kernel = "linear",
+        precision: str = "single",
+        shape: Sequence[int] | None = None,
+    ):
+        self.n_patches = n_patches
+        self.side = side
+        self.cells = cells
+        self.pooling = pooling
+        self.whitening = whitening
+        self.bandwidth = bandwidth
+        self.dictionary = dictionary
+        self.layers = layers
+        self.kernel = kernel
+        self.precision = precision
+        self.shape = shape
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; a fitted kernel forgets its dictionary if they are about patches."""
+        if any(name.partition("__")[0] not in ("kernel", "precision") for name in params):
+            vars(self).pop("layers_", None)
+        vars(self).pop("_last", None)
+        return super().set_params(**named_parts(self, self.component_kinds, params))
+
+    def __sklearn_clone__(self) -> Patches:
+        """Keeps what was learned, as a clone of Gaussian(2.0) keeps its lengthscale."""
+        copy = type(self)(**{name: clone(value, safe=False) for name, value in self._own_params().items()})
+        if self.is_fitted:
+            copy.layers_ = self.layers_
+        return copy
+
+    def _own_params(self) -> dict[str, Any]:
+        return self.get_params(deep=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_last"}
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the dictionary is known."""
+        return "layers_" in vars(self)
+
+    # Learning
+
+    def suited(self, layout: RowLayout) -> Kernel:
+        if layout.kind != "images":
+            return self
+        copy = clone(self)
+        copy.shape = tuple(layout.shape)  # fits what was learned
+        return copy
+
+    def fitted(self, X: Any, generator: torch.Generator | None = None) -> Patches:
+        self._check()
+        found = clone(self)
+        images = found._images(X)
+        if not len(images):
+            raise ValueError("There are no pictures to learn patches from.")
+        generator = generator or torch.Generator().manual_seed(0)
+        if not found.is_fitted:
+            some = torch.randperm(len(images), generator=generator)[:LEARNED_FROM]
+            _say_if_large(images)
+            found.layers_ = found._learned(images[some].double(), generator)
+        top = found._top()
+        rows = images[torch.randperm(len(images), generator=generator)[:1000]]
+        found.kernel = (
+            top if isinstance(top, Linear) else top.fitted(found.features(rows).double(), generator)
+        )
+        return found
+
+    def _learned(self, images: Tensor, generator: torch.Generator) -> list[PatchLayer]:
+        images = _reduced(images)
+        side = self._side(images)
+        last = PatchLayer(side, self.n_patches, self.whitening, self.bandwidth, self.dictionary)
+        if self.layers == 1:
+            return [last.fitted_to(images, generator)]
+        side = min(side, 3)
+        few = PatchLayer(
+            side, _entries_below(self.n_patches), self.whitening, self.bandwidth, self.dictionary
+        )
+        first = few.fitted_to(images, generator)
+        last.set_params(side=2, whitening=None)
+        return [first, last.fitted_to(_map_of(first, images), generator)]
+
+    # Values
+
+    def against(self, Y: Any) -> KernelColumns:
+        right = self.features(Y)
+        block, like = self._top().against(right.to(_dtype(Y))), _dtype(Y)
+        return lambda X: block(self.features(X).to(like))
+
+    def diag(self, X: Any) -> Tensor:
+        return self._top().diag(self.features(X).to(_dtype(X)))
+
+    @torch.no_grad()
+    def features(self, X: Any) -> Tensor:
+        """Psi(I) of every picture, (n, D), cell after cell; those of the last pictures are kept."""
+        last = vars(self).get("_last")
+        if last is not None and last[0]() is X and last[1] == X._version:
+            return last[2]
+        images = self._read(X)
+        found = self._layer.pooled(images, self._weights(images)).flatten(1)
+        if isinstance(X, Tensor) and found.nbytes <= KEPT_BYTES:
+            self._last = weakref.ref(X), X._version, found
+        return found
+
+    @torch.no_grad()
+    def contributions(self, X: Any, Y: Any, A: Any) -> Tensor:
+        """What every position of a picture adds to f(I) = sum_j a_j k(I, J_j), (n, h, w).
+
+        Their sum is f(I) - f(blank), where a blank picture has no patches; f(blank) = 0 for kernel="linear". There it
+        is the definition of f. For other kernels it is the gradient of f times the features of a patch, averaged along
+        the straight path from the blank picture to I.
+
+        Parameters
+        ----------
+        X : pictures (n, ...)
+        Y : pictures (m, ...)
+        A : Tensor of shape (m,) or (m, n)
+            Coefficients; a column for every picture of X.
+        """
+        images = self._read(X)
+        left, right = self.features(X).double(), self.features(Y).double()
+        A = torch.as_tensor(A, dtype=torch.float64).reshape(len(right), -1).expand(-1, len(left))
+        if isinstance(self._top(), Linear):
+            directions = A.mT @ right
+        else:
+            directions = torch.zeros_like(left)
+            for place, weight in zip(*np.polynomial.legendre.leggauss(NODES)):
+                for i, point in enumerate((left * (place + 1) / 2).split(1)):
+                    directions[i] += weight / 2 * self._top().gradients(point, right, A[:, i : i + 1])[0, 0]
+        weights = self._weights(images)
+        parts = self._layer.weighed(images, weights, directions.view(len(images), len(weights), -1))
+        return parts.view(-1, *images.shape[1:3])
+
+    # Pictures
+
+    def _read(self, X: Any) -> Tensor:
+        """Pictures as the last layer takes them: in its precision, reduced, after the layers before."""
+        if not self.is_fitted:
+            raise ValueError("Patches depend on data: call kernel.fitted(X) first.")
+        images = _reduced(self._images(X).to(PRECISIONS[self.precision]))
+        expected = self.layers_[0].dictionary_.shape[1] // self.layers_[0].side ** 2
+        if images.shape[3] != expected:
+            raise ValueError(
+                f"Pictures have {images.shape[3]} channels; patches were learned with {expected}."
+            )
+        for layer in self.layers_[:-1]:
+            images = _map_of(layer, images)
+        return images
+
+    @property
+    def _layer(self) -> PatchLayer:
+        return self.layers_[-1]
+
+    def _images(self, X: Any) -> Tensor:
+        """Rows as pictures, (n, h, w, c)."""
+        if isinstance(X, SparseRows):
+            raise TypeError("Patches are parts of pictures, and these rows are sparse.")
+        if not isinstance(X, Tensor):
+            try:
+                X = torch.as_tensor(writable(np.asarray(X)))
+            except (TypeError, ValueError, RuntimeError):
+                raise TypeError(
+                    "Patches are parts of pictures: give arrays (n, h, w) or (n, h, w, c)."
+                ) from None
+        X = X if X.is_floating_point() else X.float()
+        if X.ndim == 2 and self.shape is not None:
+            if X.shape[1] != math.prod(self.shape):
+                raise ValueError(
+                    f"Patches(shape={tuple(self.shape)}) does not fit rows of {X.shape[1]} numbers."
+                )
+            X = X.reshape(len(X), *self.shape)
+        if X.ndim == 3:
+            X = X[..., None]
+        if X.ndim != 4 or min(X.shape[1:]) < 1:
+            raise ValueError(
+                f"Patches are parts of pictures (n, h, w) or (n, h, w, c); got rows of shape {tuple(X.shape[1:])}. Say "
+                "how to read flattened pictures: Patches(shape=(28, 28))."
+            )
+        return X
+
+    def _side(self, images: Tensor) -> int:
+        shortest = min(images.shape[1:3])
+        asked = max(3, min(6, shortest // 4)) if self.side == "auto" else int(self.side)
+        return min(asked, shortest)
+
+    def _weights(self, images: Tensor) -> Tensor:
+        """The weights of positions in cells, (cells^2, h w)."""
+        height, width = images.shape[1:3]
+        cells = self.cells
+        if cells == "auto":
+            cells = 3 if min(height, width) >= 12 else 2
+        down, across = (_bells if self.pooling == "gaussian" else _means)(height, int(cells)), None
+        across = (_bells if self.pooling == "gaussian" else _means)(width, int(cells))
+        return torch.einsum("ci,dj->cdij", down, across).reshape(len(down) * len(across), height * width)
+
+    def _top(self) -> Kernel:
+        return resolve(Kernel, self.kernel)
+
+    def _check(self) -> None:
+        check_count("n_patches", self.n_patches)
+        if self.side != "auto":
+            check_count("side", self.side)
+        if self.cells != "auto":
+            check_count("cells", self.cells)
+        check_choice("pooling", self.pooling, POOLINGS)
+        check_number("whitening", self.whitening, least=0)
+        check_number("bandwidth", self.bandwidth, above=0)
+        check_choice("layers", self.layers, (1, 2))
+        check_choice("precision", self.precision, PRECISIONS)
+
+    def check_restored(self) -> None:
+        if self.is_fitted and (not self.layers_ or len(self.layers_) != self.layers):
+            raise ValueError("A kernel of patches has another number of layers than it says.")
+
+    # What models ask
+
+    @property
+    def positive_semidefinite(self) -> bool:  # type: ignore[override]
+        return self._top().positive_semidefinite
+
+    @property
+    def shift_invariant(self) -> bool:
+        return False
+
+    @property
+    def geometry(self) -> Geometry | None:
+        return None
+
+
+def _dtype(X: Any) -> torch.dtype:
+    found = X.dtype if isinstance(X, Tensor) else torch.as_tensor(np.asarray(X)[:0]).dtype
+    return found if found in (torch.float32, torch.float64) else torch.float32
+
+
+def _say_if_large(images: Tensor) -> None:
+    height, width = images.shape[1:3]
+    if max(height, width) > LARGEST:
+        small = tuple(_reduced(images[:1]).shape[1:3])
+        warn(
+            f"Pictures of {height} × {width} pixels are averaged down to {small[0]} × {small[1]} before patches."
+        )
+
+
+def _reduced(images: Tensor) -> Tensor:
+    """Pictures of at most 64 pixels a side: means over blocks of pixels."""
+    longest = max(images.shape[1:3])
+    if longest <= FINEST:
+        return images
+    factor = math.ceil(longest / FINEST)
+    size = [max(1, round(n / factor)) for n in images.shape[1:3]]
+    return functional.adaptive_avg_pool2d(images.permute(0, 3, 1, 2), size).permute(0, 2, 3, 1)
+
+
+def _entries_below(n_patches: int) -> int:
+    """Entries of the first layer's dictionary."""
+    return max(1, min(64, n_patches))
+
+
+def _map_of(layer: PatchLayer, images: Tensor) -> Tensor:
+    """A layer's features, pooled to every second pixel: (b, h, w, c) -> (b, ceil(h / 2), ceil(w / 2), m)."""
+    height, width = images.shape[1:3]
+    sizes = [math.ceil(n / 2) for n in (height, width)]
+    weights = torch.einsum("ci,dj->cdij", *(_bells(n, size) for n, size in zip((height, width), sizes)))
+    return layer.pooled(images, weights.flatten(0, 1).flatten(1)).view(len(images), *sizes, -1)
+
+
+def _means(n: int, cells: int) -> Tensor:
+    """Means over cells of n positions, which overlap where n is not a multiple: (cells, n), rows sum to one.
+
+    >>> _means(3, 2).tolist()
+    [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]
+    """
+    cells = min(cells, n)
+    weights = torch.zeros(cells, n, dtype=torch.float64)
+    for i in range(cells):
+        weights[i, i * n // cells : -(-(i + 1) * n // cells)] = 1
+    return weights / weights.sum(1, keepdim=True)
+
+
+def _bells(n: int, cells: int) -> Tensor:
+    """Gaussian bells around the middles of cells, half a cell wide: (cells, n), rows sum to one."""
+    cells = min(cells, n)
+    places, middles = (torch.arange(n) + 0.5) / n, (torch.arange(cells) + 0.5) / cells
+    weights = ((places - middles[:, None]).double() * (2 * cells)).square_().mul_(-0.5).exp_()
+    return weights / weights.sum(1, keepdim=True)

@@ -1,0 +1,154 @@
+"""Kernels on patches: theorems, each against a naive loop."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from krepes import KernelEmbedding, load
+from krepes.kernels import Gaussian, Patches
+from krepes.machines import GaussianProcessClassifier, KernelRidgeClassifier, NoveltyDetector
+from tolerances import assert_same
+
+
+def pictures(n: int = 12, shape: tuple[int, ...] = (8, 9, 2), seed: int = 0) -> torch.Tensor:
+    return torch.rand(n, *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def naive_patches(image: np.ndarray, side: int, floor: float, whitening: np.ndarray) -> dict:
+    """The patch of every position, beyond the edge reflected, without its mean and contrast, whitened."""
+    height, width, _ = image.shape
+    before = (side - 1) // 2
+    found = {}
+    for i in range(height):
+        for j in range(width):
+            rows = [reflected(i - before + a, height) for a in range(side)]
+            columns = [reflected(j - before + b, width) for b in range(side)]
+            patch = np.array(
+                [[[image[r, c, k] for c in columns] for r in rows] for k in range(image.shape[2])]
+            )
+            patch = patch.ravel() - patch.mean()
+            found[i, j] = patch / math.sqrt(np.mean(patch**2) + floor) @ whitening
+    return found
+
+
+def reflected(i: int, n: int) -> int:
+    return -i if i < 0 else 2 * (n - 1) - i if i >= n else i
+
+
+def naive_kernel(I: dict, J: dict, height: int, width: int, cells: int, bandwidth: float) -> float:
+    """The sum over cells of the mean over pairs of patches of |p| |q| exp(g (cos - 1)) / d."""
+    total = 0.0
+    for a in range(cells):
+        for b in range(cells):
+            rows = range(a * height // cells, math.ceil((a + 1) * height / cells))
+            columns = range(b * width // cells, math.ceil((b + 1) * width / cells))
+            places = [(i, j) for i in rows for j in columns]
+            for p in (I[place] for place in places):
+                for q in (J[place] for place in places):
+                    lengths = np.linalg.norm(p) * np.linalg.norm(q)
+                    cosine = p @ q / lengths
+                    total += lengths / len(p) * math.exp(bandwidth * (cosine - 1)) / len(places) ** 2
+    return total
+
+
+def test_the_kernel_is_the_mean_over_all_pairs_of_patches():
+    """With every patch in the dictionary, nothing is approximated."""
+    X = pictures(3, (7, 8, 2))
+    kernel = Patches(10_000, side=3, cells=2, bandwidth=1.5, precision="double").fitted(X)
+    layer = kernel.layers_[0]
+    assert len(layer.dictionary_) == 3 * 7 * 8
+    each = [naive_patches(image, 3, layer.floor_, layer.whitening_.numpy()) for image in X.numpy()]
+    expected = [[naive_kernel(I, J, 7, 8, 2, 1.5) for J in each] for I in each]
+    assert np.abs(kernel(X).numpy() - expected).max() <= 1e-10 * np.max(expected)
+
+
+def test_whitened_patches_have_unit_second_moments():
+    X = pictures(40)
+    layer = Patches(16, side=3, whitening=0.0).fitted(X).layers_[0]
+    assert layer.whitening_.shape == (18, 18)
+    p = layer.contrasted(layer.cut(X)).flatten(0, 2) @ layer.whitening_
+    S = p.mT @ p / len(p)
+    values = torch.linalg.eigvalsh(S)  # the mean of a patch is zero: one direction is empty
+    assert values[0].abs() < 1e-6
+    assert_same(values[1:], torch.ones(17, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("kernel", ["linear", Gaussian(0.7)], ids=str)
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("pooling", ["average", "gaussian"])
+def test_heat_maps_add_up_to_the_score(kernel, layers, pooling):
+    """f(I) - f(blank) is the sum over positions of what each adds."""
+    X = pictures()
+    kernel = Patches(8, side=3, pooling=pooling, layers=layers, kernel=kernel, precision="double").fitted(X)
+    A = torch.randn(12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    scores = kernel(X) @ A
+    blank = torch.zeros(1, kernel.features(X).shape[1], dtype=torch.float64)
+    start = (kernel._top()(blank, kernel.features(X)) @ A).item()
+    maps = kernel.contributions(X, X, A)
+    assert maps.shape == ((12, 8, 9) if layers == 1 else (12, 4, 5))
+    assert (maps.sum((1, 2)) + start - scores).abs().max() <= 1e-10 * scores.abs().max()
+
+
+def test_a_position_adds_what_its_patch_is_worth():
+    """The map of the linear kernel is |p| <psi(p), direction>: a picture that differs in one corner differs there."""
+    X = pictures(6, (12, 12))
+    kernel = Patches(8, side=3, precision="double").fitted(X)
+    other = X.clone()
+    other[:, 0, 0] += 0.5
+    A = torch.ones(6, dtype=torch.float64)
+    changed = kernel.contributions(other, X, A) - kernel.contributions(X, X, A)
+    assert changed[:, 3:, 3:].abs().max() < 1e-12
+    assert changed[:, :2, :2].abs().max() > 1e-6
+
+
+def test_flattened_grey_and_colour_pictures_are_read_alike():
+    X = pictures(12, (8, 8, 3))
+    kernel = Patches(8).fitted(X)
+    flat = Patches(8, shape=(8, 8, 3)).fitted(X.flatten(1))
+    assert torch.equal(kernel(X), flat(X.flatten(1)))
+    grey = X[..., 0]
+    assert torch.equal(Patches(8).fitted(grey)(grey), Patches(8).fitted(grey[..., None])(grey[..., None]))
+
+
+def test_brightness_and_contrast_of_all_pictures_do_not_matter():
+    X = pictures()
+    assert_same(Patches(8).fitted(X)(X), Patches(8).fitted(7 * X + 3)(7 * X + 3), torch.float32)
+
+
+@pytest.mark.parametrize("size", [(8, 8), (31, 17), (65, 64), (256, 200)])
+def test_pictures_of_any_size(size):
+    X = pictures(4, size)
+    kernel = Patches(6).fitted(X)
+    assert torch.linalg.eigvalsh(kernel(X).double())[0] > 0
+    with pytest.warns(UserWarning, match="300 × 8"):
+        Patches(6).fitted(pictures(3, (300, 8)))
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_blocks_do_not_change_features(layers, monkeypatch):
+    X = pictures()
+    kernel = Patches(8, layers=layers, precision="double").fitted(X)
+    whole = kernel.features(X)
+    monkeypatch.setattr("krepes.kernels.patches.layer.BLOCK_VALUES", 1)
+    assert_same(kernel.features(X.clone()), whole)
+
+
+@pytest.mark.parametrize("rule", ["kmeans", "uniform", "pivoted_cholesky", "kmeans_plus_plus"])
+def test_every_landmark_rule_gives_a_dictionary(rule):
+    X = pictures()
+    dictionary = Patches(10, dictionary=rule).fitted(X).layers_[0].dictionary_
+    assert dictionary.shape[0] == 10
+    assert_same(dictionary.norm(dim=1), torch.ones(10))
+
+
+def test_features_of_the_last_pictures_are_kept_until_they_change():
+    X = pictures()
+    kernel = Patches(8).fitted(X)
+    first = kernel.features(X)
+    assert kernel.features(X) is first
+    X += torch.rand_like(X)
+    assert not torch.equal(kernel.features(X), first)
