@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from krepes import KernelEmbedding, load
 from krepes.kernels import Gaussian, Patches
-from krepes.machines import GaussianProcessClassifier, KernelRidgeClassifier, NoveltyDetector
 from tolerances import assert_same
 
 
@@ -39,7 +37,7 @@ def reflected(i: int, n: int) -> int:
     return -i if i < 0 else 2 * (n - 1) - i if i >= n else i
 
 
-def naive_kernel(I: dict, J: dict, height: int, width: int, cells: int, bandwidth: float) -> float:
+def naive_kernel(left: dict, right: dict, height: int, width: int, cells: int, bandwidth: float) -> float:
     """The sum over cells of the mean over pairs of patches of |p| |q| exp(g (cos - 1)) / d."""
     total = 0.0
     for a in range(cells):
@@ -47,8 +45,8 @@ def naive_kernel(I: dict, J: dict, height: int, width: int, cells: int, bandwidt
             rows = range(a * height // cells, math.ceil((a + 1) * height / cells))
             columns = range(b * width // cells, math.ceil((b + 1) * width / cells))
             places = [(i, j) for i in rows for j in columns]
-            for p in (I[place] for place in places):
-                for q in (J[place] for place in places):
+            for p in (left[place] for place in places):
+                for q in (right[place] for place in places):
                     lengths = np.linalg.norm(p) * np.linalg.norm(q)
                     cosine = p @ q / lengths
                     total += lengths / len(p) * math.exp(bandwidth * (cosine - 1)) / len(places) ** 2
@@ -58,11 +56,12 @@ def naive_kernel(I: dict, J: dict, height: int, width: int, cells: int, bandwidt
 def test_the_kernel_is_the_mean_over_all_pairs_of_patches():
     """With every patch in the dictionary, nothing is approximated."""
     X = pictures(3, (7, 8, 2))
-    kernel = Patches(10_000, side=3, cells=2, bandwidth=1.5, precision="double").fitted(X)
+    kernel = Patches(10_000, side=3, cells=2, bandwidth=1.5, standardize=False, precision="double")
+    kernel = kernel.fitted(X)
     layer = kernel.layers_[0]
     assert len(layer.dictionary_) == 3 * 7 * 8
     each = [naive_patches(image, 3, layer.floor_, layer.whitening_.numpy()) for image in X.numpy()]
-    expected = [[naive_kernel(I, J, 7, 8, 2, 1.5) for J in each] for I in each]
+    expected = [[naive_kernel(a, b, 7, 8, 2, 1.5) for b in each] for a in each]
     assert np.abs(kernel(X).numpy() - expected).max() <= 1e-10 * np.max(expected)
 
 
@@ -83,11 +82,12 @@ def test_whitened_patches_have_unit_second_moments():
 def test_heat_maps_add_up_to_the_score(kernel, layers, pooling):
     """f(I) - f(blank) is the sum over positions of what each adds."""
     X = pictures()
-    kernel = Patches(8, side=3, pooling=pooling, layers=layers, kernel=kernel, precision="double").fitted(X)
+    kernel = Patches(
+        8, 3, pooling=pooling, layers=layers, mirror=True, kernel=kernel, precision="double"
+    ).fitted(X)
     A = torch.randn(12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     scores = kernel(X) @ A
-    blank = torch.zeros(1, kernel.features(X).shape[1], dtype=torch.float64)
-    start = (kernel._top()(blank, kernel.features(X)) @ A).item()
+    start = (kernel.kernel(kernel.blank, kernel.features(X)) @ A).item()
     maps = kernel.contributions(X, X, A)
     assert maps.shape == ((12, 8, 9) if layers == 1 else (12, 4, 5))
     assert (maps.sum((1, 2)) + start - scores).abs().max() <= 1e-10 * scores.abs().max()
@@ -99,10 +99,19 @@ def test_a_position_adds_what_its_patch_is_worth():
     kernel = Patches(8, side=3, precision="double").fitted(X)
     other = X.clone()
     other[:, 0, 0] += 0.5
-    A = torch.ones(6, dtype=torch.float64)
+    A = torch.eye(6, dtype=torch.float64)[0]
     changed = kernel.contributions(other, X, A) - kernel.contributions(X, X, A)
     assert changed[:, 3:, 3:].abs().max() < 1e-12
     assert changed[:, :2, :2].abs().max() > 1e-6
+
+
+def test_pooled_features_are_standardised_and_mirror_images_may_be_the_same():
+    X = pictures(30)
+    kernel = Patches(8, mirror=True, precision="double").fitted(X)
+    Psi = kernel.features(X)
+    assert_same(Psi.mean(0), torch.zeros(32, dtype=torch.float64))
+    assert_same(Psi.square().mean(0), torch.full((32,), 1 / 32, dtype=torch.float64))
+    assert_same(kernel.features(X.flip(2)), Psi)
 
 
 def test_flattened_grey_and_colour_pictures_are_read_alike():

@@ -7,8 +7,12 @@ w_c are weights that sum to one in a cell: the mean, or a Gaussian bell around t
 in the dictionary, k(I, J) is the sum over cells of mean kappa(p, q) over all pairs of patches  [mairal]. Whitened
 patches, a dictionary and means over cells are the recipe of [coates] and [thiry].
 
-With `layers=2` [mairal], the first layer's features, pooled by a Gaussian bell to every second pixel, are a picture with
-one channel per entry of the dictionary, and patches of that are compared.
+Entries of Psi are centred and divided by their deviation over the pictures that the kernel is fitted to, unless
+`standardize=False`: as [coates] do, and worth two points of accuracy on photographs. With `mirror=True`, Psi(I) is the
+mean over a picture and its mirror image.
+
+With `layers=2` [mairal], the first layer's features, pooled by a Gaussian bell to every second pixel, are a picture
+with one channel per entry of the dictionary, and patches of that are compared.
 
 Another kernel may compare Psi(I) and Psi(J), such as a Gaussian one. Because Psi is a sum over positions, what a
 function of it owes to every position is known exactly: `contributions`.
@@ -32,7 +36,7 @@ from torch.nn import functional
 from krepes.base.components import named_parts, resolve
 from krepes.base.reporting import warn
 from krepes.base.rows import RowLayout, SparseRows
-from krepes.base.validation import check_choice, check_count, check_number, is_number, writable
+from krepes.base.validation import check_choice, check_count, check_number, writable
 from krepes.kernels.dot_product import Linear
 from krepes.kernels.kernel import Geometry, Kernel, KernelColumns
 from krepes.kernels.patches.layer import PatchLayer
@@ -43,6 +47,7 @@ LEARNED_FROM = 2000  # pictures
 FINEST = 64  # pixels of a side; larger pictures are averaged down
 LARGEST = 256  # pixels of a side up to which nothing is said about that
 KEPT_BYTES = 2**30  # features of the last pictures that are kept
+LEARNED = ("layers_", "center_", "scale_")
 NODES = 48  # of the quadrature along the path to a picture
 
 
@@ -65,6 +70,10 @@ class Patches(Kernel):
         g: the larger, the faster similarity falls with the angle between patches.
     dictionary : "kmeans", or a rule of `krepes.landmarks` or its name, default="kmeans"
     layers : 1 or 2, default=1
+    standardize : bool, default=True
+        Whether pooled features are centred and divided by their deviation.
+    mirror : bool, default=False
+        Whether a picture is the same as its mirror image: true of photographs, not of digits. Costs twice the time.
     kernel : Kernel or its name, default="linear"
         Compares the pooled features of two pictures.
     precision : "single" or "double", default="single"
@@ -76,6 +85,8 @@ class Patches(Kernel):
     ----------
     layers_ : list of PatchLayer
         Of a fitted kernel: what was learned from pictures without labels.
+    center_, scale_ : Tensor of shape (D,), float64, or None
+        Mean and inverse deviation of pooled features.
 
     Notes
     -----
@@ -95,6 +106,8 @@ class Patches(Kernel):
     component_kinds = {"kernel": Kernel}
 
     layers_: list[PatchLayer]
+    center_: Tensor | None = None
+    scale_: Tensor | None = None
 
     def __init__(
         self,
@@ -106,6 +119,8 @@ class Patches(Kernel):
         bandwidth: float = 2.0,
         dictionary: Any = "kmeans",
         layers: int = 1,
+        standardize: bool = True,
+        mirror: bool = False,
         kernel: str | Kernel = "linear",
         precision: str = "single",
         shape: Sequence[int] | None = None,
@@ -118,6 +133,8 @@ class Patches(Kernel):
         self.bandwidth = bandwidth
         self.dictionary = dictionary
         self.layers = layers
+        self.standardize = standardize
+        self.mirror = mirror
         self.kernel = kernel
         self.precision = precision
         self.shape = shape
@@ -125,19 +142,17 @@ class Patches(Kernel):
     def set_params(self, **params: Any) -> Self:
         """Set parameters; a fitted kernel forgets its dictionary if they are about patches."""
         if any(name.partition("__")[0] not in ("kernel", "precision") for name in params):
-            vars(self).pop("layers_", None)
+            for name in LEARNED:
+                vars(self).pop(name, None)
         vars(self).pop("_last", None)
         return super().set_params(**named_parts(self, self.component_kinds, params))
 
     def __sklearn_clone__(self) -> Patches:
         """Keeps what was learned, as a clone of Gaussian(2.0) keeps its lengthscale."""
-        copy = type(self)(**{name: clone(value, safe=False) for name, value in self._own_params().items()})
-        if self.is_fitted:
-            copy.layers_ = self.layers_
+        given = self.get_params(deep=False).items()
+        copy = type(self)(**{name: clone(value, safe=False) for name, value in given})
+        vars(copy).update({name: vars(self)[name] for name in LEARNED if name in vars(self)})
         return copy
-
-    def _own_params(self) -> dict[str, Any]:
-        return self.get_params(deep=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_last"}
@@ -167,11 +182,17 @@ class Patches(Kernel):
             some = torch.randperm(len(images), generator=generator)[:LEARNED_FROM]
             _say_if_large(images)
             found.layers_ = found._learned(images[some].double(), generator)
+            if self.standardize:
+                Psi = found.features(images[some]).double()
+                found.center_, scale = Psi.mean(0), Psi.std(0, correction=0)
+                # an entry that hardly varies is not blown up
+                scale = scale.clamp(min=1e-3 * scale.mean().item())
+                found.scale_ = torch.where(scale > 0, 1 / scale, 0.0) / len(scale) ** 0.5
         top = found._top()
-        rows = images[torch.randperm(len(images), generator=generator)[:1000]]
-        found.kernel = (
-            top if isinstance(top, Linear) else top.fitted(found.features(rows).double(), generator)
-        )
+        if not isinstance(top, Linear):
+            rows = images[torch.randperm(len(images), generator=generator)[:1000]]
+            top = top.fitted(found.features(rows).double(), generator)
+        found.kernel = top
         return found
 
     def _learned(self, images: Tensor, generator: torch.Generator) -> list[PatchLayer]:
@@ -204,19 +225,23 @@ class Patches(Kernel):
         last = vars(self).get("_last")
         if last is not None and last[0]() is X and last[1] == X._version:
             return last[2]
-        images = self._read(X)
-        found = self._layer.pooled(images, self._weights(images)).flatten(1)
+        found = sum(self._pooled(images) for images in self._read(X)) / (2 if self.mirror else 1)
+        if self.center_ is not None and self.scale_ is not None:
+            found = found.sub_(self.center_.to(found)).mul_(self.scale_.to(found))
         if isinstance(X, Tensor) and found.nbytes <= KEPT_BYTES:
             self._last = weakref.ref(X), X._version, found
         return found
+
+    def _pooled(self, images: Tensor) -> Tensor:
+        return self._layer.pooled(images, self._weights(images)).flatten(1)
 
     @torch.no_grad()
     def contributions(self, X: Any, Y: Any, A: Any) -> Tensor:
         """What every position of a picture adds to f(I) = sum_j a_j k(I, J_j), (n, h, w).
 
-        Their sum is f(I) - f(blank), where a blank picture has no patches; f(blank) = 0 for kernel="linear". There it
-        is the definition of f. For other kernels it is the gradient of f times the features of a patch, averaged along
-        the straight path from the blank picture to I.
+        Their sum is f(I) - f(blank), where a blank picture has no patches. For kernel="linear" a position adds the
+        features of its patch times the gradient of f, which is the same everywhere. For other kernels the gradient is
+        averaged along the straight path from the blank picture to I.
 
         Parameters
         ----------
@@ -225,24 +250,36 @@ class Patches(Kernel):
         A : Tensor of shape (m,) or (m, n)
             Coefficients; a column for every picture of X.
         """
-        images = self._read(X)
         left, right = self.features(X).double(), self.features(Y).double()
         A = torch.as_tensor(A, dtype=torch.float64).reshape(len(right), -1).expand(-1, len(left))
         if isinstance(self._top(), Linear):
             directions = A.mT @ right
         else:
             directions = torch.zeros_like(left)
+            blank = self.blank.to(left)
             for place, weight in zip(*np.polynomial.legendre.leggauss(NODES)):
-                for i, point in enumerate((left * (place + 1) / 2).split(1)):
+                for i, point in enumerate((blank + (left - blank) * (place + 1) / 2).split(1)):
                     directions[i] += weight / 2 * self._top().gradients(point, right, A[:, i : i + 1])[0, 0]
-        weights = self._weights(images)
-        parts = self._layer.weighed(images, weights, directions.view(len(images), len(weights), -1))
-        return parts.view(-1, *images.shape[1:3])
+        if self.scale_ is not None:
+            directions = directions * self.scale_
+        found = []
+        for images in self._read(X):
+            weights = self._weights(images)
+            parts = self._layer.weighed(images, weights, directions.view(len(images), len(weights), -1))
+            found.append(parts.view(-1, *images.shape[1:3]))
+        return (found[0] + found[1].flip(2)) / 2 if self.mirror else found[0]
+
+    @property
+    def blank(self) -> Tensor:
+        """Psi of a picture without patches, (1, D) or a zero, (1, 1), float64."""
+        if self.center_ is None or self.scale_ is None:
+            return torch.zeros(1, 1, dtype=torch.float64)
+        return -(self.center_ * self.scale_)[None]
 
     # Pictures
 
-    def _read(self, X: Any) -> Tensor:
-        """Pictures as the last layer takes them: in its precision, reduced, after the layers before."""
+    def _read(self, X: Any) -> list[Tensor]:
+        """Pictures, and mirrored ones if asked for, as the last layer takes them: reduced, after the layers before."""
         if not self.is_fitted:
             raise ValueError("Patches depend on data: call kernel.fitted(X) first.")
         images = _reduced(self._images(X).to(PRECISIONS[self.precision]))
@@ -251,9 +288,10 @@ class Patches(Kernel):
             raise ValueError(
                 f"Pictures have {images.shape[3]} channels; patches were learned with {expected}."
             )
+        found = [images, images.flip(2)] if self.mirror else [images]
         for layer in self.layers_[:-1]:
-            images = _map_of(layer, images)
-        return images
+            found = [_map_of(layer, each) for each in found]
+        return found
 
     @property
     def _layer(self) -> PatchLayer:
@@ -294,12 +332,10 @@ class Patches(Kernel):
     def _weights(self, images: Tensor) -> Tensor:
         """The weights of positions in cells, (cells^2, h w)."""
         height, width = images.shape[1:3]
-        cells = self.cells
-        if cells == "auto":
-            cells = 3 if min(height, width) >= 12 else 2
-        down, across = (_bells if self.pooling == "gaussian" else _means)(height, int(cells)), None
-        across = (_bells if self.pooling == "gaussian" else _means)(width, int(cells))
-        return torch.einsum("ci,dj->cdij", down, across).reshape(len(down) * len(across), height * width)
+        cells = (3 if min(height, width) >= 12 else 2) if self.cells == "auto" else int(self.cells)
+        rule = _bells if self.pooling == "gaussian" else _means
+        weights = torch.einsum("ci,dj->cdij", rule(height, cells), rule(width, cells))
+        return weights.flatten(0, 1).flatten(1)
 
     def _top(self) -> Kernel:
         return resolve(Kernel, self.kernel)
@@ -319,6 +355,9 @@ class Patches(Kernel):
     def check_restored(self) -> None:
         if self.is_fitted and (not self.layers_ or len(self.layers_) != self.layers):
             raise ValueError("A kernel of patches has another number of layers than it says.")
+        shapes = {None if each is None else each.shape for each in (self.center_, self.scale_)}
+        if len(shapes) > 1 or (self.center_ is not None and self.center_.ndim != 1):
+            raise ValueError("Centre and scale of the features of patches do not fit each other.")
 
     # What models ask
 
