@@ -31,7 +31,7 @@ from krepes.base.column_scale import column_scale
 from krepes.base.packing import digest
 from krepes.base.rows import Rows, SparseRows
 from krepes.features import ChosenKernel
-from krepes.kernels import Automatic, Cosine, Kernel, Reweighted, as_kernel
+from krepes.kernels import Automatic, Cosine, Kernel, Patches, Reweighted, as_kernel
 from krepes.kernels.automatic import MOST_COLUMNS
 from krepes.kernels.distances import Vectors
 from krepes.kernels.vectors import Lengthscale, RadialKernel, as_rows, median_distance, medians
@@ -235,6 +235,7 @@ class Score(ABC):
 
     compares: ClassVar[tuple[type, ...]] = (Tensor,)  # rows on which it compares kernels
     who: ClassVar[str]  # compares by it, in words
+    compares_patches: ClassVar[bool] = False  # with kernels of pixels, for images
 
     @abstractmethod
     def usual(self, narrow: bool) -> list[Kernel]:
@@ -350,6 +351,8 @@ class KernelSearch:
         narrow = width <= {"table": MOST_TABLE_COLUMNS, "vectors": MOST_COLUMNS}.get(inputs.kind, 0)
         named = [k if isinstance(k, Automatic) else k.suited(inputs.layout) for k in self.given()]
         kernels = named or [*([Cosine()] if inputs.kind == "sparse" else []), *self.score.usual(narrow)]
+        if self.automatic and inputs.kind == "images" and self.score.compares_patches:
+            kernels.append(Patches(kernel="gaussian").suited(inputs.layout))
         if self.searches_lengthscale:
             return kernels
         given = {"lengthscale": self.lengthscale}

@@ -188,7 +188,7 @@ class Patches(Kernel):
                 # an entry that hardly varies is not blown up
                 scale = scale.clamp(min=1e-3 * scale.mean().item())
                 found.scale_ = torch.where(scale > 0, 1 / scale, 0.0) / len(scale) ** 0.5
-        top = found._top()
+        top = found.top
         if not isinstance(top, Linear):
             rows = images[torch.randperm(len(images), generator=generator)[:1000]]
             top = top.fitted(found.features(rows).double(), generator)
@@ -213,11 +213,11 @@ class Patches(Kernel):
 
     def against(self, Y: Any) -> KernelColumns:
         right = self.features(Y)
-        block, like = self._top().against(right.to(_dtype(Y))), _dtype(Y)
+        block, like = self.top.against(right.to(_dtype(Y))), _dtype(Y)
         return lambda X: block(self.features(X).to(like))
 
     def diag(self, X: Any) -> Tensor:
-        return self._top().diag(self.features(X).to(_dtype(X)))
+        return self.top.diag(self.features(X).to(_dtype(X)))
 
     @torch.no_grad()
     def features(self, X: Any) -> Tensor:
@@ -252,14 +252,14 @@ class Patches(Kernel):
         """
         left, right = self.features(X).double(), self.features(Y).double()
         A = torch.as_tensor(A, dtype=torch.float64).reshape(len(right), -1).expand(-1, len(left))
-        if isinstance(self._top(), Linear):
+        if isinstance(self.top, Linear):
             directions = A.mT @ right
         else:
             directions = torch.zeros_like(left)
             blank = self.blank.to(left)
             for place, weight in zip(*np.polynomial.legendre.leggauss(NODES)):
                 for i, point in enumerate((blank + (left - blank) * (place + 1) / 2).split(1)):
-                    directions[i] += weight / 2 * self._top().gradients(point, right, A[:, i : i + 1])[0, 0]
+                    directions[i] += weight / 2 * self.top.gradients(point, right, A[:, i : i + 1])[0, 0]
         if self.scale_ is not None:
             directions = directions * self.scale_
         found = []
@@ -337,7 +337,9 @@ class Patches(Kernel):
         weights = torch.einsum("ci,dj->cdij", rule(height, cells), rule(width, cells))
         return weights.flatten(0, 1).flatten(1)
 
-    def _top(self) -> Kernel:
+    @property
+    def top(self) -> Kernel:
+        """The kernel that compares pooled features."""
         return resolve(Kernel, self.kernel)
 
     def _check(self) -> None:
@@ -363,7 +365,7 @@ class Patches(Kernel):
 
     @property
     def positive_semidefinite(self) -> bool:  # type: ignore[override]
-        return self._top().positive_semidefinite
+        return self.top.positive_semidefinite
 
     @property
     def shift_invariant(self) -> bool:

@@ -51,6 +51,7 @@ class LeaveOneOutScore(Score):
 
     compares = (object,)
     who = "a ridge machine"
+    compares_patches = True
 
     def usual(self, narrow: bool) -> list[Kernel]:
         return [*([Laplacian(norm=1)] if narrow else []), Gaussian(), Laplacian()]

@@ -24,7 +24,7 @@ from krepes.base.reporting import display, warn
 from krepes.base.validation import check_choice, check_count, check_number, check_share, is_number
 from krepes.features import ChosenKernel, FeatureSpace, FitData, Spec, prepare
 from krepes.features.choices import landmark_count
-from krepes.kernels import Custom, EmpiricalNTK, Kernel, Precomputed
+from krepes.kernels import Custom, EmpiricalNTK, Kernel, Patches, Precomputed
 from krepes.kernels.vectors import Lengthscale
 from krepes.machines.kernel_search import KernelChoice, Kernels, KernelSearch
 from krepes.machines.normal_equations import unit_features
@@ -333,6 +333,8 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
 
 def _check_vanishes(kernel: Kernel) -> None:
     """Refuse kernels that do not vanish far away; functions of the user's and network kernels are normalised."""
+    if isinstance(kernel, Patches):
+        return _check_vanishes(kernel.top)
     if kernel.shift_invariant or kernel.takes_objects or isinstance(kernel, Custom | EmpiricalNTK):
         return
     if isinstance(kernel, Precomputed):
