@@ -635,3 +635,31 @@ def test_a_plan_without_its_rows_is_refused(in_cells, tmp_path):
         added = {name: value for name, value in more.items() if "local_plan" in name}
         with refuses(ValueError, "damaged"):
             load(forged(tmp_path / "a", header, tensors | added))
+
+
+@pytest.mark.parametrize("name", [".solution.A", ".solution.b", ".solution.held_out.y", ".targets.scale"])
+def test_numbers_whose_products_overflow_are_refused(tmp_path, name):
+    """Each is finite; predictions and intervals would not be."""
+    path = tmp_path / "model.krepes"
+    KernelRidgeRegressor(n_landmarks=12, random_state=0).fit(X[:, :3], X[:, 3]).save(path)
+    header, tensors = contents(path)
+    tensors[name] = torch.full_like(tensors[name], 1.7e308)
+    forged(path, header, tensors)
+    model = load(path)
+    with refuses(ValueError, "overflow"):
+        model.predict_interval(X[:, :3])
+    if name != ".solution.held_out.y":
+        with refuses(ValueError, "overflow"):
+            model.predict(X[:, :3])
+
+
+@pytest.mark.parametrize("value", [1.7e308, -1.7e308])
+def test_scores_of_classes_that_overflow_are_refused(tmp_path, value):
+    path = tmp_path / "model.krepes"
+    KernelRidgeClassifier(n_landmarks=12, random_state=0).fit(X, LABELS).save(path)
+    header, tensors = contents(path)
+    tensors[".solution.b"][0] = value
+    forged(path, header, tensors)
+    model = load(path)
+    with refuses(ValueError, "overflow"):
+        model.predict_proba(X)

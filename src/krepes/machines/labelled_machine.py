@@ -37,7 +37,7 @@ from krepes.kernels.vectors import Lengthscale
 from krepes.labelled import labels_of
 from krepes.landmarks import LandmarkSelector
 from krepes.machines.kernel_search import KernelChoice, Kernels, KernelSearch, Labelled
-from krepes.machines.targets import Classes, Quantities, Targets
+from krepes.machines.targets import Classes, Quantities, Targets, checked_predictions
 from krepes.one_pass import OnePassEstimator
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.labels import missing_values
@@ -280,7 +280,7 @@ class LabelledMachine(OnePassEstimator[T, S]):
     def _scores(self, X: Any) -> np.ndarray:
         """f(x) in the units of the encoded targets, (n, c)."""
         self.check_input(X)
-        return np.concatenate(list(self._score_blocks(X)))
+        return checked_predictions(np.concatenate(list(self._score_blocks(X))))
 
     def _score_blocks(self, X: Any, batch_rows: int | None = None) -> Iterator[np.ndarray]:
         found, space = self._solved(), self.space_

@@ -168,7 +168,8 @@ class Quantities(Targets):
 
     def decoded(self, Y: np.ndarray) -> np.ndarray:
         """Predictions in the units of the targets, (n,) or (n, c)."""
-        Y = Y * self.scale + self.shift
+        with np.errstate(over="ignore", invalid="ignore"):
+            Y = checked_predictions(Y * self.scale + self.shift)
         return Y[:, 0] if self.flat else Y
 
     def matrix(self, encoded: np.ndarray | None) -> Tensor:
@@ -177,6 +178,13 @@ class Quantities(Targets):
 
     def are_encoded(self, y: np.ndarray) -> bool:
         return y.dtype == np.float64 and y.ndim == 2 and y.shape[1] == self.n_outputs
+
+
+def checked_predictions(found: np.ndarray) -> np.ndarray:
+    """Predictions, which must be finite: a file can hold numbers whose products are not."""
+    if not np.isfinite(found).all():
+        raise ValueError("Predictions overflow: the numbers of this model, or of its targets, are too large.")
+    return found
 
 
 def _labels(y: Any, name: str = "y") -> np.ndarray:

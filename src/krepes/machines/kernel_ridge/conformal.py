@@ -39,7 +39,7 @@ from krepes.base.rows import Rows
 from krepes.base.validation import check_same_rows, check_share
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.labelled_machine import targets_in
-from krepes.machines.targets import Quantities
+from krepes.machines.targets import Quantities, checked_predictions
 
 Calibration = tuple[Any, Any]  # rows and their targets
 
@@ -176,7 +176,9 @@ def intervals(
             for c, held in enumerate(scores)
         ]
         blocks.append(np.stack(bounds, axis=1))
-    return np.concatenate(blocks) * targets.scale[:, None] + targets.shift[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = np.concatenate(blocks) * targets.scale[:, None] + targets.shift[:, None]
+    return found if rank > len(rows.y) else checked_predictions(found)
 
 
 def sets(
@@ -204,7 +206,7 @@ def _predictions(machine: RidgeMachine, X: Any, A: Tensor, b: Tensor) -> Iterato
     machine.check_input(X)
     space = machine.space_
     if machine._solved().cells is not None:
-        yield from (scores[:, None] for scores in machine._score_blocks(X))
+        yield from (checked_predictions(scores)[:, None] for scores in machine._score_blocks(X))
         return
     k, m, c = A.shape
     beside = A.to(space.dtype).permute(1, 0, 2).reshape(m, k * c)
@@ -213,7 +215,7 @@ def _predictions(machine: RidgeMachine, X: Any, A: Tensor, b: Tensor) -> Iterato
         return space.features.kernel_block(rows).to(space.dtype) @ beside
 
     for Z in machine.map_rows(score, X):
-        yield Z.double().reshape(-1, k, c).add_(b.double()).cpu().numpy()
+        yield checked_predictions(Z.double().reshape(-1, k, c).add_(b.double()).cpu().numpy())
 
 
 def _warn_of_few(n: int, rank: int, confidence: float, outcome: str) -> None:

@@ -25,6 +25,7 @@ from krepes.machines.kernel_ridge.other_losses import (
 )
 from krepes.machines.kernel_ridge.solution import Fits, RidgeSolution, RidgeTotal, kept_features
 from krepes.machines.labelled_machine import ClassMachine, QuantityMachine
+from krepes.machines.targets import checked_predictions
 from krepes.regression.transductive import TransductiveRidge
 from krepes.sources import reservoir
 
@@ -270,7 +271,9 @@ class KernelRidgeClassifier(ClassMachine[RidgeTotal, RidgeSolution], RidgeMachin
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Calibrated probabilities of the classes, (n, c)."""
-        return softmax(self._scores(X) / self.temperature_, axis=1)
+        with np.errstate(over="ignore"):
+            scores = checked_predictions(self._scores(X) / self.temperature_)
+        return softmax(scores, axis=1)
 
     # Conformal prediction
 
