@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import re
+import time
 
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_iris
 
-from krepes.evaluation import Budget, label_curve, linear, linear_probe, plan_protocol
+from command_line import run
+from krepes import KernelEmbedding
+from krepes.evaluation import Budget, Search, label_curve, linear, linear_probe, plan_protocol
 from krepes.evaluation.comparison.draws import Method, run_draws
 from krepes.evaluation.comparison.prediction_scores import Rivals, out_of_fold
+from krepes.evaluation.tuning.study import record
 
 TIME = [0.0]  # that only slow estimators move
 
@@ -117,3 +123,44 @@ def test_other_machines_that_do_not_fit_are_left_out(data):
     assert others.notes == [
         "slow was left out: it takes about 200 s, and 55 s of the budget of 60 s are left"
     ]
+
+
+def test_a_machine_beside_which_the_budget_ends_is_left_out(data, monkeypatch):
+    """Fits that turn out slower than the trial said end after the fold that shows it; the constant stays."""
+    X, y = data
+    others = Rivals.of("classification", len(y), raw=False, budget=seconds(60), n_fits=5)
+    others = Rivals({"slow": Slow(0.007).fit, **others.fits}, others.budget, 5, others.notes)
+    monkeypatch.setattr(others.budget, "refusal", lambda *given: "")
+    found = out_of_fold(others, X, y, np.arange(4000) % 5, 2, lambda steps: None)
+    assert list(found) == ["always the most frequent class"]
+    assert others.notes == ["slow was left out: it takes about 90 s, and 38 s of the budget of 60 s are left"]
+
+
+def test_a_search_makes_the_trials_that_fit(monkeypatch):
+    """One in any case; the next where it fits, if it takes as long as the longest before it."""
+    pytest.importorskip("optuna")
+    X, y = load_iris(return_X_y=True)
+
+    def tried(search, params):
+        TIME[0] += 10.0
+        record(search.study, search.space.varied, params, 0.5, seconds=10.0, message="", notes=[], scores={})
+
+    monkeypatch.setattr(Search, "_try", tried)
+    monkeypatch.setattr(Search, "prepare", lambda search: None)
+    for most, made in ((35, 3), (1, 1), (None, 5)):
+        found = Search(KernelEmbedding(2, n_landmarks=10), X, y)
+        budget = None if most is None else seconds(most)
+        assert len(found.run(5, budget=budget).trials) == made
+
+
+def test_the_command_line_says_which_trials_do_not_fit(tmp_path, monkeypatch):
+    pytest.importorskip("optuna")
+    X, y = load_iris(return_X_y=True)
+    np.savez(tmp_path / "iris.npz", X=X, y=y)
+    monkeypatch.chdir(tmp_path)
+    real = Search._scores
+    monkeypatch.setattr(Search, "_scores", lambda search, params: (time.sleep(0.6), real(search, params))[1])
+    options = ["--n-landmarks", "10", "--n-components", "2", "--trials", "4", "--budget", "1"]
+    text = " ".join(run("tune", "iris.npz", *options).split())
+    assert "fit into the budget of 1 s. More with --budget." in text
+    assert re.search(r"[12] of 4 trials were made, to keep the budget of 1 s\.", text)

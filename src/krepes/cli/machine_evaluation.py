@@ -110,7 +110,7 @@ def _without_folds(machine: RidgeMachine, others: Rivals) -> ScoredPredictions:
     X = _kept_features(machine)
     if X is None:
         return ScoredPredictions({MACHINE: found}, y, c)
-    with Bars().stage("Fitting others", len(others.fits) * others.n_fits, unit="fits") as stage:
+    with Bars().stage(others.words(), len(others.fits) * others.n_fits, unit="fits") as stage:
         beside = out_of_fold(others, X, y, folds, c, stage.advance)
     return ScoredPredictions({MACHINE: found} | beside, y, c)
 
@@ -124,7 +124,7 @@ def _on_new_rows(
     y = as_targets(known) if c is None else machine.targets_.encoded(known)
     X, predict = _kept_features(machine), None
     if X is not None:
-        with Bars().stage("Fitting others"):
+        with Bars().stage(others.words()):
             predict = fitted_elsewhere(others, X, kept_y, c)
     parts: dict[str, list[Predicted]] = {MACHINE: []}
     with Bars().stage("Predicting", len(rows)) as stage:

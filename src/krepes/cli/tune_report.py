@@ -12,6 +12,7 @@ from krepes.base.reporting import Bars
 from krepes.base.validation import is_number
 from krepes.cli.parameters import parsed
 from krepes.cli.terminal import line, say, show_table
+from krepes.evaluation.budget import Budget
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -41,18 +42,26 @@ def range_words(spec: BaseDistribution) -> str:
     return f"{given.low:g} to {given.high:g}" + ("" if given.log else ", linear")
 
 
-def run_with_progress(search: Search, n_trials: int) -> SearchResult:
-    """All trials, with a bar that says which is the best so far."""
-    done = len(search.result.trials)
-    if done < n_trials:
+def run_with_progress(search: Search, n_trials: int, seconds: float) -> SearchResult:
+    """Trials as far as the seconds reach, with a bar that says which is the best so far, and what is left out."""
+    done, budget = len(search.result.trials), Budget(seconds)
+    missing = max(0, n_trials - done)
+    if missing:
         search.prepare()
-    with Bars().stage("Trials", max(0, n_trials - done), unit="trials") as stage:
+    with Bars().stage(f"Trials, {seconds:g} s at most", missing, unit="trials") as stage:
 
         def told(result: SearchResult) -> None:
             stage.describe(f"Trials, {best_words(result)}")
             stage.advance(1)
+            first = len(result.trials) == done + 1
+            took = result.trials[-1].user_attrs["seconds"]
+            if first and (text := budget.forecast("trial", took, missing)):
+                line(f"{text} More with --budget.", style="dim")
 
-        return search.run(n_trials, told)
+        result = search.run(n_trials, told, budget)
+    if (made := len(result.trials)) < n_trials:
+        line(f"{made} of {n_trials} trials were made, to keep {budget.words()}.", style="dim")
+    return result
 
 
 def best_words(result: SearchResult) -> str:

@@ -1,6 +1,6 @@
 """A budget of seconds: what is measured first is measured in any case, and the rest as far as the seconds reach.
 
-    next draw      begins where it fits, if it takes as long as the longest before it
+    next draw      begins where it fits, if it takes as long as the longest before it; so does a trial of a search
     a baseline     is tried on an eighth of the labels first; all of them take about eight times as long
     search for C   ends when its part of the seconds is spent: what is left over the draws to make, or half of it
 
@@ -72,10 +72,24 @@ class Budget:
             return ""
         start = self.clock()
         trial(n_labels // TRIAL_SHARE)
-        seconds = TRIAL_SHARE * n_fits * (self.clock() - start)
+        return self.lack(TRIAL_SHARE * n_fits * (self.clock() - start))
+
+    def lack(self, seconds: float) -> str:
+        """Why there is no time for this many seconds; "" where there is."""
         if self.allows(seconds):
             return ""
         return f"it takes about {seconds:.0f} s, and {max(0.0, self.left):.0f} s of {self.words()} are left"
+
+    def forecast(self, what: str, seconds: float, n: int) -> str:
+        """After the first of n, which took some seconds: how many there will be; "" for all.
+
+        >>> Budget(60, clock=lambda: 0.0).forecast("trial", 25.0, 10)
+        'A trial takes about 25 s: 3 of 10 fit into the budget of 60 s.'
+        """
+        if self.allows((n - 1) * seconds):
+            return ""
+        room = 1 + max(0, int(self.left // seconds))
+        return f"A {what} takes about {seconds:.0f} s: {room} of {n} fit into {self.words()}."
 
     def words(self) -> str:
         return f"the budget of {self.seconds:g} s"

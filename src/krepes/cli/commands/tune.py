@@ -44,6 +44,7 @@ class SearchOptions:
     validation_fraction: Annotated[float | None, option("Of rows, for labels. By default 2 or 10 %.")] = None
     label_fraction: Annotated[float | None, option("Of these labels, to learn from.")] = None
     study: Annotated[Path | None, option("Keep trials; the same command continues.")] = None
+    budget: Annotated[float, option("Seconds; trials that do not fit are left out.", min=1)] = 60
 
     def space(self) -> dict[str, Any]:
         """The search space of --range and --choice.
@@ -193,7 +194,7 @@ def _run(prepared: Search, searching: SearchOptions, fit: FitCommand) -> dict[st
 
     introduce(prepared, searching.n_trials, searching.study)
     try:
-        result = run_with_progress(prepared, searching.n_trials)
+        result = run_with_progress(prepared, searching.n_trials, searching.budget)
     except KeyboardInterrupt:
         result = prepared.result
         if result.ranked:

@@ -79,9 +79,8 @@ def run_draws(
                 notes.append(f"{name} was left out: {error}".rstrip("."))
                 del drawn[name]
         longest = max(longest, budget.clock() - start)
-        if i == 0 and budget.left < (n - 1) * longest:
-            room = 1 + max(0, int(budget.left // longest))
-            say(f"A draw takes about {longest:.0f} s: {room} of {n} fit into {budget.words()}.")
+        if i == 0 and (text := budget.forecast("draw", longest, n)):
+            say(text)
     return {name: each.result() for name, each in drawn.items()}, notes
 
 

@@ -180,6 +180,9 @@ class Rivals:
         found.fits[FLOORS[task]] = floor.fit
         return found
 
+    def words(self) -> str:
+        return "Fitting others" + (f", {self.budget.seconds:g} s at most" if self.budget.limited else "")
+
     def _linear(self, X: np.ndarray, y: np.ndarray) -> LinearClassifier:
         """C is chosen in the first fit and kept for the others."""
         found = linear_probe(X, y, X[:1], y[:1], C_grid=self.C_grid, budget=self.budget.part(2))
@@ -209,13 +212,7 @@ def fitted_elsewhere(
     rivals: Rivals, X: np.ndarray, y: np.ndarray, classes: int | None
 ) -> Callable[[np.ndarray], dict[str, Predicted]]:
     """Fit all on some rows; a function that predicts others."""
-    return _fitted(rivals.affordable(X, y), X, y, classes)
-
-
-def _fitted(
-    fits: Mapping[str, Fit], X: np.ndarray, y: np.ndarray, classes: int | None
-) -> Callable[[np.ndarray], dict[str, Predicted]]:
-    fitted = {name: fit(X, y) for name, fit in fits.items()}
+    fitted = {name: fit(X, y) for name, fit in rivals.affordable(X, y).items()}
     return lambda rows: {name: predicted_by(each, rows, classes) for name, each in fitted.items()}
 
 
@@ -228,15 +225,22 @@ def out_of_fold(
     progress: Callable[[int], None],
 ) -> dict[str, Predicted]:
     """Predictions of every row by fits without its fold."""
-    fits = rivals.affordable(X, y)
-    parts: dict[str, list[Predicted]] = {name: [] for name in fits}
-    for fold in np.unique(folds):
-        predict = _fitted(fits, X[folds != fold], y[folds != fold], classes)
-        for name, found in predict(X[folds == fold]).items():
-            parts[name].append(found)
-        progress(len(fits))
-    order = np.argsort(np.argsort(folds, kind="stable"))
-    return {name: all_predicted(found).take(order) for name, found in parts.items()}
+    keys, order, budget = np.unique(folds), np.argsort(np.argsort(folds, kind="stable")), rivals.budget
+    found = {}
+    for name, fit in rivals.affordable(X, y).items():
+        parts, longest = [], 0.0
+        for i, fold in enumerate(keys):
+            if longest and (why := budget.lack((len(keys) - i) * longest)):
+                rivals.notes.append(f"{name} was left out: {why}")
+                break
+            start = budget.clock()
+            parts.append(predicted_by(fit(X[folds != fold], y[folds != fold]), X[folds == fold], classes))
+            if name not in FLOORS.values() and (i or fit != rivals._linear):  # whose first fit chooses C
+                longest = max(longest, budget.clock() - start)
+            progress(1)
+        else:
+            found[name] = all_predicted(parts).take(order)
+    return found
 
 
 def predicted_by(estimator: Predictor, X: np.ndarray, n_classes: int | None) -> Predicted:

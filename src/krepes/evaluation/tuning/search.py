@@ -24,6 +24,7 @@ from krepes.base.code_identity import code_identity
 from krepes.base.packing import digest
 from krepes.base.validation import check_choice, check_count
 from krepes.embedding import KernelEmbedding
+from krepes.evaluation.budget import Budget, as_budget
 from krepes.evaluation.linear import C_GRID
 from krepes.evaluation.probe_inputs import chosen_rows
 from krepes.evaluation.tuning.ranges import SettledSpace, chosen_solver, settle
@@ -134,12 +135,17 @@ class Search:
             self._summed = clone(self.model).partial_fit(self._train)
             self._summed.verbose = 0
 
-    def run(self, n_trials: int, callback: Callback | None = None) -> SearchResult:
-        """Go on until the study has `n_trials` trials."""
+    def run(
+        self, n_trials: int, callback: Callback | None = None, budget: Budget | float | None = None
+    ) -> SearchResult:
+        """Go on until the study has `n_trials` trials, or the next would not fit into the seconds of a budget."""
         check_count("n_trials", n_trials)
-        while len(finished(self.study)) < n_trials:
+        limit, longest = as_budget(budget), 0.0
+        while len(finished(self.study)) < n_trials and (not longest or limit.allows(longest)):
             self.prepare()
+            start = limit.clock()
             self._try(next_params(self.study, self.space.varied, self.sampler, self.seed))
+            longest = max(longest, limit.clock() - start)
             if callback is not None:
                 callback(self.result)
         result = self.result
@@ -196,6 +202,7 @@ def search(
     rows: Any = None,
     random_state: int = 0,
     callback: Callback | None = None,
+    budget: Budget | float | None = None,
 ) -> SearchResult:
     """Find parameters of a model by the accuracy of a linear probe.
 
@@ -219,6 +226,7 @@ def search(
     rows : indices or a mask of the rows to use. Leave out the rows that you want to test on.
     random_state : seed of the split and of all draws, and of the model if it has no seed.
     callback : called with the SearchResult so far after every trial.
+    budget : seconds. One trial is made in any case, the others as far as they fit. No limit by default.
 
     Notes
     -----
@@ -248,4 +256,4 @@ def search(
         rows=rows,
         random_state=random_state,
     )
-    return prepared.run(n_trials, callback)
+    return prepared.run(n_trials, callback, budget)
