@@ -20,7 +20,7 @@ def printed(*arguments: str) -> str:
     return "\n".join(line.rstrip() for line in COLOURS.sub("", shown).strip().splitlines())
 
 
-def write(app: Any) -> None:
+def write(app: Any, config: Any) -> None:
     verbs = [(each.name or each.callback.__name__).replace("_", "-") for each in krepes.registered_commands]
     lines = [
         "# Commands",
@@ -34,5 +34,5 @@ def write(app: Any) -> None:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    app.connect("builder-inited", write, priority=100)
+    app.connect("config-inited", write)  # before Sphinx looks for pages
     return {"parallel_read_safe": True, "parallel_write_safe": True}

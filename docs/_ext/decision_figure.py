@@ -83,10 +83,10 @@ def figure() -> str:
     )
 
 
-def write(app: Any) -> None:
+def write(app: Any, config: Any) -> None:
     put(Path(app.srcdir) / "which-model.svg", figure())
 
 
 def setup(app: Any) -> dict[str, bool]:
-    app.connect("builder-inited", write, priority=100)
+    app.connect("config-inited", write)  # before Sphinx looks for pages
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -38,7 +38,7 @@ def entries(package: str, seen: set[int]) -> list[str]:
     return found
 
 
-def write(app: Any) -> None:
+def write(app: Any, config: Any) -> None:
     """api/index.rst and a page for every group; autosummary writes the entries."""
     folder = Path(app.srcdir) / "api"
     folder.mkdir(exist_ok=True)
@@ -78,5 +78,5 @@ def put(path: Path, text: str) -> None:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    app.connect("builder-inited", write, priority=100)  # autosummary looks for its pages at 500
+    app.connect("config-inited", write)  # before Sphinx looks for pages
     return {"parallel_read_safe": True, "parallel_write_safe": True}
