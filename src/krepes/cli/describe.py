@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from krepes.cli.terminal import show_table
 from krepes.embedding import KernelEmbedding
 from krepes.machines import GaussianProcessClassifier, NoveltyDetector
+from krepes.machines.cells.cell_machine import CellMachine
 from krepes.machines.gaussian_process.machine import GaussianProcess
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.labelled_machine import LabelledMachine
@@ -100,8 +101,10 @@ def part(given: object) -> dict[str, Any]:
 
 def held_words(model: OnePassEstimator) -> str:
     """Which rows of the data a file of this model holds."""
-    if isinstance(model, RidgeMachine) and model.local_ is not None and model.local_.in_cells:
-        return f"It holds all its {model.n_samples_seen_:,} rows {SHARE_IT}"
+    if isinstance(model, CellMachine) and model.local_ is not None and model.local_.in_cells:
+        centres = model._solved().cells.inputs
+        held = f"all its {model.n_samples_seen_:,}" if centres is None else f"{len(centres):,} of its"
+        return f"It holds {held} rows {SHARE_IT}"
     held = getattr(model.total_, "kept", None)
     kept = 0 if held is None else len(held.rows)
     what = "calibration" if isinstance(model, NoveltyDetector) else "kept"
