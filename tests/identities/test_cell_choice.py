@@ -85,11 +85,3 @@ def test_columns_of_noise_lose_their_weight():
     assert weights[0] > 10 * weights[1:].max()
     plain = KernelRidgeRegressor(kernel="gaussian", local=Cells(size=200), random_state=0, input_metric=None)
     assert machine.held_out_score_.value > plain.fit(X, y).held_out_score_.value
-
-
-def test_a_second_valley_of_errors_is_found():
-    """Errors rise between the lengthscale of the smooth part and that of the bumps."""
-    X = _draws.uniform(size=(3000, 3))
-    y = np.sin(25 * X[:, 0]) * np.sin(25 * X[:, 1]) + X[:, 2]
-    machine = KernelRidgeRegressor(kernel="gaussian", local=Cells(size=500), random_state=0).fit(X, y)
-    assert machine.held_out_score_.value > 0.9

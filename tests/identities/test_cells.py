@@ -327,6 +327,8 @@ def test_a_model_of_centres_is_saved_without_its_rows(landmarks, tmp_path):
         each.save(tmp_path / f"{name}.krepes", sums=False)
     machine.save(tmp_path / "sums.krepes")
     few, sums = load(tmp_path / "few.krepes"), load(tmp_path / "sums.krepes")
+    sizes = [(tmp_path / f"{name}.krepes").stat().st_size for name in ("few", "all")]
+    assert sizes[0] < sizes[1]
     assert np.array_equal(few.predict(NEW), machine.predict(NEW))
     cells_of = few._solved().cells
     assert len(cells_of.inputs) <= 10 * sum(part.tree.n_cells for part in cells_of.partitions) < len(X)
