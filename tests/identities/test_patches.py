@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from krepes.base.blocks import Block
+from krepes.base.linalg import inverse_sqrt
+from krepes.features import PatchMoments, learn_patches
 from krepes.kernels import Gaussian, Patches
 from tolerances import assert_same
 
@@ -87,7 +90,7 @@ def test_heat_maps_add_up_to_the_score(kernel, layers, pooling):
     ).fitted(X)
     A = torch.randn(12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     scores = kernel(X) @ A
-    start = (kernel.kernel(kernel.blank, kernel.features(X)) @ A).item()
+    start = (kernel.top(kernel.blank, kernel.features(X)) @ A).item()
     maps = kernel.contributions(X, X, A)
     assert maps.shape == ((12, 8, 9) if layers == 1 else (12, 4, 5))
     assert (maps.sum((1, 2)) + start - scores).abs().max() <= 1e-10 * scores.abs().max()
@@ -161,3 +164,47 @@ def test_features_of_the_last_pictures_are_kept_until_they_change():
     assert kernel.features(X) is first
     X += torch.rand_like(X)
     assert not torch.equal(kernel.features(X), first)
+
+
+@pytest.mark.parametrize("pairs", ["neighbours", "picture"])
+def test_patch_moments_are_loops_over_pairs_of_patches(pairs):
+    X = pictures(5, (6, 7))
+    kernel = Patches(6, side=3, precision="double").fitted(X)
+    psi = next(kernel.patch_values(X))[:, ::2, ::2] @ kernel.layers_[-1].root
+    S, plus = torch.zeros(6, 6).double(), torch.zeros(6, 6).double()
+    for image in psi:
+        height, width, _ = image.shape
+        places = [(i, j) for i in range(height) for j in range(width)]
+        two = [(p, q) for p in places for q in places if p != q]
+        if pairs == "neighbours":
+            two = [(p, q) for p, q in two if abs(p[0] - q[0]) + abs(p[1] - q[1]) == 1]
+        S += sum(torch.outer(image[p], image[p]) for p in places) / len(places)
+        plus += sum(torch.outer(image[p], image[q]) for p, q in two) / len(two)
+    found = PatchMoments(kernel, pairs)
+    found.add(Block(torch.arange(2), (X[:2],)))
+    found.add(Block(torch.arange(2, 5), (X[2:],)))
+    moments = found.result()
+    assert_same(moments.S, S / 5)
+    assert_same(moments.S_plus, plus / 5)
+
+
+def test_patch_self_supervision_is_its_eigenproblem():
+    """W W^T = S^(-1/2) V (E)_+ V^T S^(-1/2), E and V leading eigenpairs of S^(-1/2) (S_+ - lam / 2) S^(-1/2)."""
+    X = pictures(30).numpy()
+    start = Patches(6, side=3, precision="double").fitted(X, torch.Generator().manual_seed(0))
+    kernel = learn_patches(X, start, n_components=3, regularization=1e-3)
+    layer = kernel.layers_[-1]
+    sums = PatchMoments(start)
+    sums.add(Block(torch.arange(30), (torch.from_numpy(X).float(),)))
+    moments = sums.result()
+    half = inverse_sqrt(moments.S)
+    lam = 1e-3 * moments.S.trace()
+    values, vectors = torch.linalg.eigh(half @ (moments.S_plus - lam / 2 * torch.eye(6)) @ half)
+    top = half @ vectors[:, -3:]
+    expected = layer.root @ top @ torch.diag(values[-3:].clamp(min=0)) @ top.mT @ layer.root
+    assert (layer.components_ @ layer.components_.mT - expected).abs().max() < 1e-8 * expected.abs().max()
+    assert kernel.features(X).shape == (30, 3 * 4)
+    maps = kernel.contributions(X, X[:2], torch.ones(2))
+    score = kernel(torch.from_numpy(X), torch.from_numpy(X[:2])).sum(1)
+    blank = (kernel.blank @ kernel.features(X[:2]).double().mT).sum()
+    assert_same(maps.sum((1, 2)) + blank, score)

@@ -24,7 +24,10 @@ def test_an_embedding_is_saved_merged_and_resumed_like_any_other(tmp_path):
     Z = model.transform(X_test)
     model.save(tmp_path / "model.krepes")
     assert np.array_equal(load(tmp_path / "model.krepes").transform(X_test), Z)
-    halves = [model.empty_copy().partial_fit(X[part], first_row=part.start) for part in (slice(0, 170), slice(170, 300))]
+    halves = [
+        model.empty_copy().partial_fit(X[part], first_row=part.start)
+        for part in (slice(0, 170), slice(170, 300))
+    ]
     together = halves[0].merge(halves[1]).transform(X_test)
     assert np.abs(together @ together.T - Z @ Z.T).max() < 1e-3 * np.abs(Z @ Z.T).max()
 
@@ -44,7 +47,9 @@ def test_a_ridge_machine_compares_patches_with_pixels():
 
 def test_novelty_needs_a_kernel_that_vanishes():
     zeros = X[y == 0]
-    model = NoveltyDetector(kernel=Patches(**SMALL), false_alarm_rate=0.2, random_state=0).fit(np.repeat(zeros, 4, axis=0))
+    model = NoveltyDetector(kernel=Patches(**SMALL), false_alarm_rate=0.2, random_state=0).fit(
+        np.repeat(zeros, 4, axis=0)
+    )
     assert model.score_samples(X_test[y_test == 0]).mean() > model.score_samples(X_test[y_test != 0]).mean()
     with pytest.raises(ValueError, match="far away"):
         NoveltyDetector(kernel=Patches(8)).fit(X)
@@ -62,5 +67,7 @@ def test_features_serve_clustering_and_alignment():
 def test_pictures_in_a_folder(tmp_path):
     for i, image in enumerate(X[:40]):
         Picture.fromarray(image).resize((20, 20)).save(tmp_path / f"{i:02}.png")
-    model = KernelEmbedding(3, kernel="patches", n_landmarks=20, random_state=0).set_params(kernel__n_patches=16)
+    model = KernelEmbedding(3, kernel="patches", n_landmarks=20, random_state=0).set_params(
+        kernel__n_patches=16
+    )
     assert model.fit(tmp_path).transform(tmp_path).shape == (40, 3)

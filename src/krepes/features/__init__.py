@@ -2,6 +2,7 @@
 
 from krepes.features.fit_data import FitData, RowReader
 from krepes.features.moment_pass import MomentPass
+from krepes.features.patch_learning import PatchMoments, learn_patches
 from krepes.features.preparation import ChosenKernel, Run, Spec, opener_of, prepare
 from krepes.features.space import FeatureSpace
 
@@ -10,9 +11,11 @@ __all__ = [
     "FeatureSpace",
     "FitData",
     "MomentPass",
+    "PatchMoments",
     "RowReader",
     "Run",
     "Spec",
+    "learn_patches",
     "opener_of",
     "prepare",
 ]

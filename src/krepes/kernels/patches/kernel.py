@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -182,18 +182,41 @@ class Patches(Kernel):
             some = torch.randperm(len(images), generator=generator)[:LEARNED_FROM]
             _say_if_large(images)
             found.layers_ = found._learned(images[some].double(), generator)
-            if self.standardize:
-                Psi = found.features(images[some]).double()
-                found.center_, scale = Psi.mean(0), Psi.std(0, correction=0)
-                # an entry that hardly varies is not blown up
-                scale = scale.clamp(min=1e-3 * scale.mean().item())
-                found.scale_ = torch.where(scale > 0, 1 / scale, 0.0) / len(scale) ** 0.5
-        top = found.top
-        if not isinstance(top, Linear):
+            found = found._scaled(images[some])
+        if not isinstance(found.top, Linear):
             rows = images[torch.randperm(len(images), generator=generator)[:1000]]
-            top = top.fitted(found.features(rows).double(), generator)
-        found.kernel = top
+            found.kernel = found.top.fitted(found.features(rows).double(), generator)
         return found
+
+    def _scaled(self, images: Tensor) -> Patches:
+        """This kernel with the mean and deviation of its features on some pictures."""
+        self.center_ = self.scale_ = None
+        if self.standardize:
+            Psi = self.features(images).double()
+            deviation = Psi.std(0, correction=0)
+            # an entry that hardly varies is not blown up
+            deviation = deviation.clamp(min=1e-3 * deviation.mean().item())
+            self.scale_ = torch.where(deviation > 0, 1 / deviation, 0.0) / len(deviation) ** 0.5
+            self.center_ = Psi.mean(0)
+        vars(self).pop("_last", None)
+        return self
+
+    def with_components(
+        self, components: Tensor, X: Any, generator: torch.Generator | None = None
+    ) -> Patches:
+        """This kernel, fitted, with components (m, h) of the last layer's patches; scales are learned again from X."""
+        found, layer = clone(self), clone(self._layer)
+        for name in ("whitening_", "floor_", "dictionary_"):
+            setattr(layer, name, getattr(self._layer, name))
+        layer.components_ = components
+        found.layers_ = [*self.layers_[:-1], layer]
+        return found._scaled(found._images(X)).fitted(X, generator)
+
+    def patch_values(self, X: Any) -> Iterator[Tensor]:
+        """|p| kappa(p, dictionary) at all positions of the last layer, (b, h, w, m), block by block."""
+        for images in self._read(X):
+            for _, values, norms in self._layer.compared(images):
+                yield (values * norms[:, :, None]).unflatten(1, images.shape[1:3])
 
     def _learned(self, images: Tensor, generator: torch.Generator) -> list[PatchLayer]:
         images = _reduced(images)

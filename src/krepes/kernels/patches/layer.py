@@ -73,11 +73,15 @@ class PatchLayer(Component):
     floor_ : float
     dictionary_ : Tensor of shape (m, d), float64
         Of length 1.
+    components_ : Tensor of shape (m, h), float64, or None
+        What a patch's kernel values are projected to, and then given unit length: `krepes.features.learn_patches`.
+        Features of a patch are then these, in the place of psi.
     """
 
     whitening_: Tensor | None
     floor_: float
     dictionary_: Tensor
+    components_: Tensor | None = None
 
     def __init__(
         self,
@@ -154,22 +158,45 @@ class PatchLayer(Component):
             values = torch.addmm(offset, p, scaled).exp_()
             yield Compared(pictures, values.view(-1, positions, m), norms.div_(d**0.5).view(-1, positions))
 
+    def described(self, images: Tensor) -> Iterator[Compared]:
+        """`compared`, or the components of every patch in the place of kernel values, if there are any."""
+        if self.components_ is None:
+            yield from self.compared(images)
+            return
+        components = self.components_.to(images.dtype)
+        for pictures, values, norms in self.compared(images):
+            found = values @ components
+            # a flat patch has no components
+            yield Compared(pictures, functional.normalize(found, dim=2), (norms > 0).to(norms.dtype))
+
     def pooled(self, images: Tensor, weights: Tensor) -> Tensor:
         """sum over positions of weights (cells, h w) times psi, (b, cells, m)."""
         root, weights = self._in(images.dtype)[2], weights.to(images.dtype)
-        found = images.new_empty(len(images), len(weights), len(root))
-        for pictures, values, norms in self.compared(images):
+        found = images.new_empty(len(images), len(weights), self.width)
+        for pictures, values, norms in self.described(images):
             torch.bmm(weights * norms[:, None], values, out=found[pictures])
-        return found @ root
+        return found @ root if self.components_ is None else found
+
+    @property
+    def width(self) -> int:
+        """Features of a patch."""
+        return len(self.dictionary_) if self.components_ is None else self.components_.shape[1]
 
     def weighed(self, images: Tensor, weights: Tensor, directions: Tensor) -> Tensor:
         """The part of every position in <directions, pooled>, (b, h w); directions are (b, cells, m)."""
         root, weights = self._in(images.dtype)[2], weights.to(images.dtype)
         found = images.new_empty(len(images), weights.shape[1])
-        for pictures, values, norms in self.compared(images):
-            along = values @ (directions[pictures].to(images.dtype) @ root).mT  # (b, h w, cells)
+        directions = directions.to(images.dtype)
+        directions = directions @ root if self.components_ is None else directions
+        for pictures, values, norms in self.described(images):
+            along = values @ directions[pictures].mT  # (b, h w, cells)
             found[pictures] = (along * weights.mT).sum(2).mul_(norms)
         return found
+
+    @property
+    def root(self) -> Tensor:
+        """Z^(-1/2), (m, m), in double precision."""
+        return inverse_sqrt(Gaussian(self.bandwidth**-0.5)(self.dictionary_), ROOT_CUT)
 
     def _in(self, dtype: torch.dtype) -> tuple[Tensor | None, Tensor, Tensor]:
         """Whitening (d, d), g times the dictionary (d, m) and Z^(-1/2) (m, m), in this precision."""
@@ -187,6 +214,9 @@ class PatchLayer(Component):
 
     def check_restored(self) -> None:
         d = self.dictionary_.shape[1] if self.dictionary_.ndim == 2 else -1
+        components = self.components_
+        if components is not None and (components.ndim != 2 or len(components) != len(self.dictionary_)):
+            raise ValueError("The components of patches do not fit the dictionary.")
         if d % self.side**2 or (self.whitening_ is not None and self.whitening_.shape != (d, d)):
             raise ValueError("The dictionary of patches and their whitening do not fit the side of a patch.")
 
