@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+from krepes import KernelEmbedding
 from krepes.base.blocks import Block
 from krepes.base.linalg import inverse_sqrt
+from krepes.explain import matching_maps, position_maps
+from krepes.explain.position_maps import own_maps
 from krepes.features import PatchMoments, learn_patches
 from krepes.kernels import Gaussian, Patches
+from krepes.machines import KernelRidgeClassifier
 from tolerances import assert_same
 
 
@@ -90,7 +94,7 @@ def test_heat_maps_add_up_to_the_score(kernel, layers, pooling):
     ).fitted(X)
     A = torch.randn(12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     scores = kernel(X) @ A
-    start = (kernel.top(kernel.blank, kernel.features(X)) @ A).item()
+    start = (kernel.top(kernel.blank_like(X), kernel.features(X)) @ A).item()
     maps = kernel.contributions(X, X, A)
     assert maps.shape == ((12, 8, 9) if layers == 1 else (12, 4, 5))
     assert (maps.sum((1, 2)) + start - scores).abs().max() <= 1e-10 * scores.abs().max()
@@ -206,5 +210,27 @@ def test_patch_self_supervision_is_its_eigenproblem():
     assert kernel.features(X).shape == (30, 3 * 4)
     maps = kernel.contributions(X, X[:2], torch.ones(2))
     score = kernel(torch.from_numpy(X), torch.from_numpy(X[:2])).sum(1)
-    blank = (kernel.blank @ kernel.features(X[:2]).double().mT).sum()
+    blank = (kernel.blank_like(X) @ kernel.features(X[:2]).double().mT).sum()
     assert_same(maps.sum((1, 2)) + blank, score)
+
+
+@pytest.mark.parametrize("top", ["linear", "gaussian"])
+def test_maps_of_models_add_up_to_their_scores(top):
+    X, y = pictures(40).numpy(), np.arange(40) % 3
+    kernel = Patches(8, side=3, kernel=top, precision="double")
+    model = KernelEmbedding(3, kernel=kernel, n_landmarks=15, dtype="float64", random_state=0).fit(X)
+    maps = position_maps(model, X[:6], 1)
+    assert_same(torch.from_numpy(maps.scores), torch.from_numpy(model.transform(X[:6])[:, 1]))
+    own = own_maps(model, X[:6])
+    lengths = np.linalg.norm(model.transform(X[:6]) - model.intercept_, axis=1)
+    assert np.abs(own.scores - lengths).max() <= 1e-10 * lengths.max()
+    machine = KernelRidgeClassifier(kernel=kernel, random_state=0).fit(X, y)
+    scores = machine.decision_function(X[:6])[:, 2]
+    assert np.abs(position_maps(machine, X[:6], 2).scores - scores).max() <= 1e-10 * np.abs(scores).max()
+    left, right = matching_maps(model, X[:6], [5, 4, 3, 2, 1, 0])
+    landmarks = model.landmarks_[[5, 4, 3, 2, 1, 0]]
+    expected = model.kernel_(torch.from_numpy(X[:6]), landmarks).diagonal()
+    assert_same(torch.from_numpy(left.scores), expected)
+    assert_same(torch.from_numpy(right.scores), expected)
+    with pytest.raises(TypeError, match="whole pictures"):
+        position_maps(KernelEmbedding(2, n_landmarks=5, kernel="gaussian").fit(X), X, 0)

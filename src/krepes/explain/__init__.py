@@ -25,6 +25,7 @@ from krepes.explain.influence import (
     top_influence,
     top_leave_out,
 )
+from krepes.explain.position_maps import PositionMaps, matching_maps, position_maps
 from krepes.explain.rankings import ReExpansion, RowExplanations, re_expansion, top_landmarks
 from krepes.explain.row_effect import RowEffects, row_effect
 
@@ -33,6 +34,7 @@ __all__ = [
     "Concept",
     "ConceptProfile",
     "Faithfulness",
+    "PositionMaps",
     "ReExpansion",
     "RowEffects",
     "RowExplanations",
@@ -51,6 +53,8 @@ __all__ = [
     "landmark_norms",
     "landmarks_are_rows_of",
     "leave_out",
+    "matching_maps",
+    "position_maps",
     "re_expansion",
     "row_effect",
     "target_direction",

@@ -165,6 +165,7 @@ def _heat(held: ShownSamples, usual: float) -> dict[str, Any] | None:
     shares, largest = _shares(held.heat.values)
     return {
         "grid": held.heat.grid,
+        "exact": held.heat.exact,
         "n_parts": shares.shape[1],
         "shares": np.rint(SHADES * shares).astype(np.int64),
         "largest": largest / usual if usual > 0 else largest,

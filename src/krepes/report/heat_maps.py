@@ -5,6 +5,9 @@
 The mean goes over the rows shown, in the model's input space, so that a missing part is one that says nothing. A part
 is a column with all of its encoded features, or a patch of an image. Cost: n P kernel rows for P parts. WORK bounds
 n P m d: larger images get larger patches, and if that is not enough only the first rows have a heat map.
+
+For kernels on patches nothing is covered up: |z| is a sum over positions, and the heat of a position is what it adds,
+where that is more than nothing (`krepes.explain.position_maps`).
 """
 
 from __future__ import annotations
@@ -20,11 +23,14 @@ from torch import Tensor
 from krepes.base.rows import dense
 from krepes.embedding import KernelEmbedding
 from krepes.explain.expansion import Explained, coefficient_tensor
+from krepes.explain.position_maps import own_maps
+from krepes.kernels import Patches
 from krepes.sources import Source
 from krepes.sources.row_subset import subset
 
 WORK = 3e11  # multiplications: about half a minute on one core
 SIDES = (8, 7, 6, 5, 4)  # patches along the longer side of an image
+MAPPED = 200  # rows with maps of positions
 SLOW_ROWS = 32  # of kernels whose cost is not that of a product, such as a network's
 
 
@@ -38,10 +44,13 @@ class Heat:
         Of the first n_rows rows.
     grid : (int, int) or None
         Patches down and across; None where parts are columns.
+    exact : bool
+        Whether heat is what a position adds, and not how far the row moves without it.
     """
 
     values: np.ndarray
     grid: tuple[int, int] | None = None
+    exact: bool = False
 
 
 def patches(shape: tuple[int, ...], side: int) -> tuple[list[np.ndarray], tuple[int, int]]:
@@ -61,6 +70,10 @@ def patches(shape: tuple[int, ...], side: int) -> tuple[list[np.ndarray], tuple[
 
 def image_heat(model: KernelEmbedding, source: Source, shape: tuple[int, ...]) -> Heat | None:
     """Of images: the finest patches that stay within WORK."""
+    if isinstance(model.kernel_, Patches):
+        shown = subset(source, np.arange(min(source.n_rows, MAPPED)))
+        maps = own_maps(model, shown).values
+        return Heat(maps.clip(min=0).reshape(len(maps), -1), maps.shape[1:], exact=True)
     unit = source.n_rows * len(model.landmarks_) * int(np.prod(shape))
     side = next((side for side in SIDES if side * side * unit <= WORK), SIDES[-1])
     parts, grid = patches(shape, side)

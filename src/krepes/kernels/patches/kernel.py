@@ -279,7 +279,7 @@ class Patches(Kernel):
             directions = A.mT @ right
         else:
             directions = torch.zeros_like(left)
-            blank = self.blank.to(left)
+            blank = self.blank_like(X)
             for place, weight in zip(*np.polynomial.legendre.leggauss(NODES)):
                 for i, point in enumerate((blank + (left - blank) * (place + 1) / 2).split(1)):
                     directions[i] += weight / 2 * self.top.gradients(point, right, A[:, i : i + 1])[0, 0]
@@ -292,11 +292,10 @@ class Patches(Kernel):
             found.append(parts.view(-1, *images.shape[1:3]))
         return (found[0] + found[1].flip(2)) / 2 if self.mirror else found[0]
 
-    @property
-    def blank(self) -> Tensor:
-        """Psi of a picture without patches, (1, D) or a zero, (1, 1), float64."""
+    def blank_like(self, X: Any) -> Tensor:
+        """Psi of a picture without patches, (1, D), float64, for pictures like these."""
         if self.center_ is None or self.scale_ is None:
-            return torch.zeros(1, 1, dtype=torch.float64)
+            return torch.zeros(1, self.features(X[:1]).shape[1], dtype=torch.float64)
         return -(self.center_ * self.scale_)[None]
 
     # Pictures

@@ -27,6 +27,7 @@ function heatWords(i) {
   const most = shares.indexOf(Math.max(...shares));
   const place = (at, total, words) => words[Math.min(2, Math.floor((3 * at) / total))];
   const where = `${place(Math.floor(most / across), down, ["top", "middle", "bottom"])} ${place(most % across, across, ["left", "centre", "right"])}`;
+  if (heat.exact) return `the patches at the ${where} add most to the row's representation, which is the sum over all patches`;
   return `the patch at the ${where} counts most; at its mean, the row would move ${number(heat.largest[i])} of the usual distance`;
 }
 
