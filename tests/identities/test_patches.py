@@ -32,9 +32,7 @@ def naive_patches(image: np.ndarray, side: int, floor: float, whitening: np.ndar
         for j in range(width):
             rows = [reflected(i - before + a, height) for a in range(side)]
             columns = [reflected(j - before + b, width) for b in range(side)]
-            patch = np.array(
-                [[[image[r, c, k] for c in columns] for r in rows] for k in range(image.shape[2])]
-            )
+            patch = np.array([[image[r, c] for c in columns] for r in rows])
             patch = patch.ravel() - patch.mean()
             found[i, j] = patch / math.sqrt(np.mean(patch**2) + floor) @ whitening
     return found

@@ -45,6 +45,7 @@ POOLINGS = ("average", "gaussian")
 PRECISIONS = {"single": torch.float32, "double": torch.float64}
 LEARNED_FROM = 2000  # pictures
 FINEST = 64  # pixels of a side; larger pictures are averaged down
+STEEPEST = 50  # bandwidth: its exponential is a number of single precision
 LARGEST = 256  # pixels of a side up to which nothing is said about that
 KEPT_BYTES = 2**30  # features of the last pictures that are kept
 LEARNED = ("layers_", "center_", "scale_")
@@ -372,7 +373,7 @@ class Patches(Kernel):
             check_count("cells", self.cells)
         check_choice("pooling", self.pooling, POOLINGS)
         check_number("whitening", self.whitening, least=0)
-        check_number("bandwidth", self.bandwidth, above=0)
+        check_number("bandwidth", self.bandwidth, above=0, most=STEEPEST)
         check_choice("layers", self.layers, (1, 2))
         check_choice("precision", self.precision, PRECISIONS)
 

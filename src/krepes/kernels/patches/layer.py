@@ -15,6 +15,7 @@ exponentials. Blocks hold about 2^20 kernel values, 4 MB in single precision, so
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ from krepes.kernels.gaussian import Gaussian
 BLOCK_VALUES = 2**20  # kernel values in a block
 SAMPLED = 40_000  # patches that whitening and dictionary are learned from
 CONTRAST = 0.01  # floor of the variance, as a share of its mean
+FLAT = {torch.float32: 1e-6, torch.float64: 1e-13}  # of the largest norm of a block
 ITERATIONS = 10  # of k-means
 ROOT_CUT = 1e-6  # of the largest eigenvalue of Z, relative; 1e-12 in double precision
 
@@ -41,9 +43,9 @@ class Compared(NamedTuple):
     ----------
     pictures : slice
     values : Tensor of shape (b, h w, m)
-        exp(g (cos - 1)).
+        exp(g cos).
     norms : Tensor of shape (b, h w)
-        |p| / sqrt(d).
+        exp(-g) |p| / sqrt(d): a factor here costs nothing.
     """
 
     pictures: slice
@@ -98,11 +100,25 @@ class PatchLayer(Component):
         self.rule = rule
 
     def cut(self, images: Tensor) -> Tensor:
-        """Patches around every pixel, beyond the edge reflected: (b, h, w, c) -> (b, h, w, c side^2)."""
-        before, after = (self.side - 1) // 2, self.side // 2
-        padded = functional.pad(images.permute(0, 3, 1, 2), (before, after) * 2, mode="reflect")
-        patches = padded.unfold(2, self.side, 1).unfold(3, self.side, 1)  # (b, c, h, w, side, side)
-        return patches.permute(0, 2, 3, 1, 4, 5).flatten(3)
+        """Patches around every pixel, beyond the edge reflected: (b, h, w, c) -> (b, h, w, side^2 c)."""
+        return self._cut(self._padded(images))
+
+    def _padded(self, images: Tensor) -> Tensor:
+        around = ((self.side - 1) // 2, self.side // 2) * 2
+        padded = functional.pad(images.permute(0, 3, 1, 2), around, mode="reflect")
+        return padded.permute(0, 2, 3, 1).contiguous()
+
+    def _cut(self, padded: Tensor) -> Tensor:
+        patches = padded.unfold(1, self.side, 1).unfold(2, self.side, 1)  # (b, h, w, c, side, side)
+        return patches.permute(0, 1, 2, 4, 5, 3).flatten(3)  # runs of side c numbers are copied
+
+    def _contrast(self, padded: Tensor) -> Tensor:
+        """1 / sqrt(variance + floor) of every patch, (b h w): from means over windows, not over patches."""
+        level = padded.mean((1, 2, 3))[:, None, None]  # so that little cancels
+        pixels = padded - level[..., None]
+        both = torch.stack([pixels.mean(3), pixels.square().mean(3)], 1)  # (b, 2, h, w)
+        mean, square = functional.avg_pool2d(both, self.side, 1).unbind(1)
+        return square.sub_(mean.square_()).clamp_(min=0).add_(self.floor_).rsqrt_().flatten()
 
     def contrasted(self, patches: Tensor) -> Tensor:
         """Patches without mean and contrast; maps of another layer as they are."""
@@ -149,14 +165,19 @@ class PatchLayer(Component):
         positions, dtype = images.shape[1] * images.shape[2], images.dtype
         whitening, scaled, _ = self._in(dtype)
         d, m = scaled.shape
-        offset = torch.tensor(-float(self.bandwidth), dtype=dtype)
+        factor = math.exp(-self.bandwidth) / d**0.5
         for pictures in row_blocks(len(images), max(1, BLOCK_VALUES // (positions * m))):
-            p = self.contrasted(self.cut(images[pictures])).reshape(-1, d)
+            padded = self._padded(images[pictures])
+            p = self._cut(padded).view(-1, d)
             p = p if whitening is None else p @ whitening
             norms = p.norm(dim=1)
-            p = p.mul_(torch.where(norms > 0, norms, 1.0).reciprocal_()[:, None])
-            values = torch.addmm(offset, p, scaled).exp_()
-            yield Compared(pictures, values.view(-1, positions, m), norms.div_(d**0.5).view(-1, positions))
+            # of flat patches, rounding alone is left
+            flat = norms <= FLAT[dtype] * norms.max()
+            p.mul_(torch.where(flat, 0.0, norms.reciprocal())[:, None])
+            norms = norms.masked_fill_(flat, 0.0)
+            norms = norms if self.whitening is None else norms.mul_(self._contrast(padded))
+            values = (p @ scaled).exp_()
+            yield Compared(pictures, values.view(-1, positions, m), norms.mul_(factor).view(-1, positions))
 
     def described(self, images: Tensor) -> Iterator[Compared]:
         """`compared`, or the components of every patch in the place of kernel values, if there are any."""
@@ -204,7 +225,11 @@ class PatchLayer(Component):
         if dtype not in ready:
             Z = Gaussian(self.bandwidth**-0.5)(self.dictionary_)
             root = inverse_sqrt(Z, ROOT_CUT if dtype == torch.float32 else 1e-12)
-            whitening = None if self.whitening_ is None else self.whitening_.to(dtype)
+            whitening = None
+            if self.whitening is not None:  # a patch minus its mean, whitened: one product
+                W = torch.eye(self.dictionary_.shape[1], dtype=torch.float64)
+                W = W - 1 / len(W)
+                whitening = (W if self.whitening_ is None else W @ self.whitening_).to(dtype)
             scaled = (self.bandwidth * self.dictionary_.mT).to(dtype).contiguous()
             ready[dtype] = whitening, scaled, root.to(dtype)
         return ready[dtype]
