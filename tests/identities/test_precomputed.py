@@ -14,7 +14,13 @@ from sklearn.utils import get_tags
 
 from krepes import KernelEmbedding, load
 from krepes.kernels import Gaussian, Precomputed
-from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.machines import (
+    GaussianProcessClassifier,
+    GaussianProcessRegressor,
+    KernelRidgeClassifier,
+    KernelRidgeRegressor,
+)
+from refusals import refuses
 
 ORDER = np.random.default_rng(0).permutation(150)
 X = load_iris().data[ORDER] + 1e-3 * np.random.default_rng(1).normal(size=(150, 4))
@@ -86,3 +92,29 @@ def test_a_space_and_a_first_part_of_rows():
     assert np.abs(again.transform(K_TEST) - Z).max() < 1e-10
     first = KernelEmbedding(3, kernel="precomputed", n_landmarks=20, **PCA).partial_fit(K_TRAIN)
     assert np.abs(first.transform(K_TEST) - Z).max() < 1e-10
+
+
+def test_variances_and_coverage_of_a_matrix_are_those_of_its_rows():
+    """k(x, x) of new rows is a last column; without it they are refused, and means are not."""
+    given = {"amplitude": 1.0, "noise": 0.1, "n_landmarks": 60, "random_state": 0}
+    wide = np.column_stack([K_TEST, KERNEL.diag(X[TEST]).numpy()])
+    rows = GaussianProcessRegressor(kernel=KERNEL, preprocess=None, **given).fit(X[TRAIN], y[TRAIN])
+    matrix = GaussianProcessRegressor(kernel="precomputed", **given).fit(K_TRAIN, y[TRAIN])
+    for theirs, ours in zip(rows.predict(X[TEST], return_std=True), matrix.predict(wide, return_std=True)):
+        assert np.abs(theirs - ours).max() < 1e-8
+    assert np.array_equal(matrix.predict(K_TEST), matrix.predict(wide))
+    with refuses(ValueError, "k(x, x)", "last column"):
+        matrix.predict(K_TEST, return_std=True)
+    with refuses(ValueError, "k(x, x)", "negative"):
+        matrix.predict(np.column_stack([K_TEST, -np.ones(50)]))
+    some = KernelEmbedding(5, kernel="precomputed", n_landmarks=30, **PCA).fit(K_TRAIN)
+    same = KernelEmbedding(5, kernel=KERNEL, n_landmarks=30, **PCA).fit(X[TRAIN])
+    assert np.abs(some.coverage(wide) - same.coverage(X[TEST])).max() < 1e-8
+
+
+def test_probabilities_of_a_matrix_are_those_of_its_rows():
+    given = {"amplitude": 1.0, "n_landmarks": 60, "random_state": 0}
+    wide = np.column_stack([K_TEST, np.ones(50)])
+    rows = GaussianProcessClassifier(kernel=KERNEL, preprocess=None, **given).fit(X[TRAIN], y[TRAIN])
+    matrix = GaussianProcessClassifier(kernel="precomputed", **given).fit(K_TRAIN, y[TRAIN])
+    assert np.abs(rows.predict_proba(X[TEST]) - matrix.predict_proba(wide)).max() < 1e-6

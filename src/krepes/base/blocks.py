@@ -168,11 +168,11 @@ class Placement:
     device: torch.device
 
     @classmethod
-    def of(cls, dtype: str | torch.dtype, device: str = "auto") -> Placement:
+    def of(cls, dtype: object, device: str = "auto") -> Placement:
         """Resolve the names that an estimator takes; "auto" is a GPU, if the machine has one."""
-        dtype = str(dtype).removeprefix("torch.")
-        if dtype not in DTYPES:
-            raise ValueError(f"dtype={dtype!r}: expected 'float32' or 'float64'.")
+        name = dtype_name(dtype)
+        if name not in DTYPES:
+            raise ValueError(f"dtype={name!r}: expected 'float32' or 'float64'.")
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
@@ -183,7 +183,16 @@ class Placement:
                 f"device={device!r} cannot be used here. This machine and this build of torch have: "
                 f"{', '.join(devices())}."
             ) from error
-        return cls(DTYPES[dtype], chosen)
+        return cls(DTYPES[name], chosen)
+
+
+def dtype_name(dtype: object) -> str:
+    """The name of a dtype of numpy or torch, or of a name.
+
+    >>> dtype_name("float32"), dtype_name(torch.float32), dtype_name(float)
+    ('float32', 'float32', 'float')
+    """
+    return getattr(dtype, "__name__", str(dtype)).removeprefix("torch.")
 
 
 def devices() -> list[str]:

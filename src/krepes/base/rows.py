@@ -135,6 +135,7 @@ def _compact(table: pa.Table) -> pa.Table:
 
 Matrix: TypeAlias = scipy.sparse.sparray | scipy.sparse.spmatrix
 REDUCE = "Reduce them first, sklearn.decomposition.TruncatedSVD(100).fit_transform(X)"
+UNKNOWN_DIAGONAL = -3e38  # in front of a new row of kernel values, where k(x, x) is not known
 MOST_COLUMNS = 2**31 - 1  # whose indices have 32 bits
 
 

@@ -1,6 +1,7 @@
 """A kernel whose values are given: rows of a kernel matrix instead of rows of data.
 
-    row of the fit    [i, k(x_i, x_1), ..., k(x_i, x_n)]            new row    [-1, k(x, x_1), ..., k(x, x_n)]
+    row of the fit    [i, k(x_i, x_1), ..., k(x_i, x_n)]
+    new row           [-k(x, x), k(x, x_1), ..., k(x, x_n)], or -3e38 in front where k(x, x) is not known
 
 A landmark is a row of the fit, and k(., landmark i) is column i. Sources of kind "precomputed" put the number in front
 (`krepes.sources`). Cost: none but reading; memory n numbers per row.
@@ -8,9 +9,10 @@ A landmark is a row of the fit, and k(., landmark i) is column i. Sources of kin
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
-from krepes.base.rows import RowLayout
+from krepes.base.rows import UNKNOWN_DIAGONAL, RowLayout
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.vectors import VectorKernel
 
@@ -19,11 +21,12 @@ class Precomputed(VectorKernel):
     """Kernel values that were computed before: `kernel="precomputed"`.
 
     An estimator is then fitted on K (n, n), the values between all rows, and predicts from K (b, n), the values between
-    new rows and rows of the fit. scikit-learn's cross-validation knows, and takes rows and columns.
+    new rows and rows of the fit. Variances and coverage of new rows need a column more, k(x, x): K (b, n + 1).
+    scikit-learn's cross-validation knows, and takes rows and columns.
 
     Notes
     -----
-    There are no views, and rows cannot be added later, because k(x, x) of new rows is not known.
+    There are no views, and rows cannot be added later.
 
     Examples
     --------
@@ -53,12 +56,13 @@ class Precomputed(VectorKernel):
         return lambda X: X[:, columns]
 
     def diag_rows(self, X: Tensor) -> Tensor:
-        numbers = _numbers(
-            X,
-            "k(x, x) of new rows is not in the kernel matrix, and this needs it. With kernel='precomputed', models "
-            "have no coverage and no variances of new rows, and no rows can be added.",
-        )
-        return X.gather(1, 1 + numbers[:, None])[:, 0]
+        own = X[:, 0]
+        if bool((own <= UNKNOWN_DIAGONAL).any()):
+            raise ValueError(
+                "k(x, x) of new rows is not in the kernel matrix, and this needs it: with kernel='precomputed', give "
+                "it as a last column. No rows can be added."
+            )
+        return torch.where(own < 0, -own, X.gather(1, 1 + own.clamp(min=0).long()[:, None])[:, 0])
 
 
 def _numbers(rows: Tensor, problem: str) -> Tensor:
@@ -67,7 +71,7 @@ def _numbers(rows: Tensor, problem: str) -> Tensor:
         raise ValueError(
             f"A row of a precomputed kernel is its number and then kernel values; these have {rows.shape[1]} numbers."
         )
-    numbers = rows[:, 0].long()
+    numbers = rows[:, 0]
     if len(rows) and not (numbers.min() >= 0 and numbers.max() < rows.shape[1] - 1):
         raise ValueError(problem)
-    return numbers
+    return numbers.long()

@@ -152,7 +152,9 @@ class InputSpace(Component):
             return None
         if self.kind == "precomputed":
             return self.shape[0] - 1  # without the number of the row
-        return self.encoder.n_features_in_ if self.encoder is not None else math.prod(self.shape)
+        if self.encoder is None:
+            return math.prod(self.shape)
+        return self.encoder.n_features_in_ - (self.encoder.named_ and self.encoder.label in self.table_names)
 
     @property
     def of_objects(self) -> bool:

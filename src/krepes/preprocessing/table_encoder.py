@@ -24,6 +24,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from krepes.base.blocks import dtype_name
 from krepes.base.components import Component
 from krepes.base.reporting import Progress, warn
 from krepes.base.rows import EncodedColumn, take_rows
@@ -243,11 +244,11 @@ class TableEncoder(TransformerMixin, Component):
         check_is_fitted(self, "columns_")
         if (names := empty_table(X)) is not None:
             check_columns(self.used_columns_, names, "the table")
-            return np.zeros((0, self.n_features_out_), dtype=self.dtype)
+            return np.zeros((0, self.n_features_out_), dtype=dtype_name(self.dtype))
         source = self._source(X, self.input_columns_)
         check_columns(self.used_columns_, source.column_names, "the table")
         source = source.select(self.used_columns_).as_text(self.written_columns_)
-        out = np.zeros((source.n_rows, self.n_features_out_), dtype=self.dtype)
+        out = np.zeros((source.n_rows, self.n_features_out_), dtype=dtype_name(self.dtype))
         for start, table in source.batches(1 << 16):
             self._encode_into(out[start : start + table.num_rows], table)
         return out
@@ -260,7 +261,7 @@ class TableEncoder(TransformerMixin, Component):
         if not isinstance(batch, pa.Table):
             return self.transform(batch)
         check_columns(self.used_columns_, batch.column_names, "the table")
-        out = np.zeros((batch.num_rows, self.n_features_out_), dtype=self.dtype)
+        out = np.zeros((batch.num_rows, self.n_features_out_), dtype=dtype_name(self.dtype))
         self._encode_into(out, batch)
         return out
 
@@ -372,7 +373,7 @@ class TableEncoder(TransformerMixin, Component):
                 f"min_frequency={least!r}: expected 'auto', a number of rows or a share below 1."
             )
         check_count("max_levels", self.max_levels)
-        check_choice("dtype", self.dtype, ("float32", "float64"))
+        check_choice("dtype", dtype_name(self.dtype), ("float32", "float64"))
         check_choice("tails", self.tails, TAILS)
         for name, value in (("exclude", self.exclude), ("missing", self.missing)):
             if isinstance(value, str):
@@ -392,9 +393,11 @@ class TableEncoder(TransformerMixin, Component):
         return table if names is None else VectorsTable(source, self._array_columns(len(table.schema), names))
 
     def _array_columns(self, width: int, names: list[str] | None) -> list[str]:
-        """Names for the columns of an array, which must be as many as were fitted."""
+        """Names for the columns of an array, which must be as many as were fitted; it need not hold the label."""
         if names is None:
             return numbered_names(width)
+        if width == len(names) - 1 and self.label in names:
+            return [name for name in names if name != self.label]
         if width != len(names):
             expected = f"TableEncoder is expecting {len(names)} features as input"
             raise ValueError(f"X has {width} features, but {expected}.")

@@ -83,7 +83,7 @@ def train(
     dry_run: options.DryRun = False,
     overwrite: options.Force = False,
 ) -> dict[str, Any]:
-    """Learn to predict a column: classes or a quantity, by kernel ridge regression.
+    """Learn to predict a column: classes or a quantity, by kernel ridge regression or a Gaussian process.
 
     Kernel, lengthscale, the weights of the columns and the penalty are chosen by errors on rows that are left out; \
 for large tables also whether rows are compared with landmarks or with the rows of their neighbourhood. Rows without a \

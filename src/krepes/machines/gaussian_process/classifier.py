@@ -14,7 +14,6 @@ from krepes.base.reporting import display
 from krepes.engines import as_engine
 from krepes.features import FeatureSpace, FitData
 from krepes.features.fit_data import RowReader
-from krepes.kernels.automatic import is_precomputed
 from krepes.machines.gaussian_process.evidence_score import EvidenceScore, TriedByEvidence
 from krepes.machines.gaussian_process.laplace import (
     LikelihoodPass,
@@ -106,11 +105,6 @@ class GaussianProcessClassifier(ClassMachine[LikelihoodSums, Posterior], Gaussia
         if checkpoint is not None:
             raise ValueError(
                 f"checkpoint= is for one pass over the data; {type(self).__name__} makes several."
-            )
-        if is_precomputed(self.kernel):
-            raise ValueError(
-                "kernel='precomputed': the probabilities of a Gaussian process need k(x, x) of new rows, which a "
-                "kernel matrix does not have. Use KernelRidgeClassifier, or give the kernel as a function."
             )
         with self._unchanged_by_failure():
             data = self._opened(X, None, space, y=y, weight=sample_weight)

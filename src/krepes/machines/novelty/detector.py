@@ -339,8 +339,8 @@ def _check_vanishes(kernel: Kernel) -> None:
         return
     if isinstance(kernel, Precomputed):
         raise ValueError(
-            "kernel='precomputed': a novelty detector needs k(x, x) of new rows, which a kernel matrix does not have. "
-            "Give the kernel as a function."
+            "kernel='precomputed': a novelty detector needs a kernel that vanishes far away, and a matrix does not "
+            "show whether it does. Give the kernel as a function."
         )
     raise ValueError(
         f"kernel={kernel}: a novelty detector needs a kernel that vanishes far away, such as a function of the "

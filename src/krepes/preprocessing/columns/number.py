@@ -209,7 +209,9 @@ class Number(Standardised):
         curve = _curve(values, tails)
         u = np.interp(values, *curve)
         words = "heavy tail, as ranks" if tails == "ranks" else "squashed"
-        return replace(self, curve=curve, mean=float(u.mean()), scale=float(u.std())).noted(words)
+        others = [part for part in self.detail.split("; ") if not part.startswith("mean ")]
+        detail = "; ".join([words, *others])
+        return replace(self, detail=detail, curve=curve, mean=float(u.mean()), scale=float(u.std()))
 
     def accepts(self, kind: pa.DataType) -> bool:
         return holds_numbers(kind) or family(kind) == "text" or pa.types.is_duration(kind)

@@ -1,7 +1,8 @@
 """A kernel matrix as a source: the rows of K, each with the number of the column that is its own.
 
 fitting     K (n, n): row i is [i, k(x_i, x_1), ..., k(x_i, x_n)]
-later       K (b, n): a new row is [-1, k(x, x_1), ..., k(x, x_n)]
+later       K (b, n) or (b, n + 1): a new row is [-k(x, x), k(x, x_1), ..., k(x, x_n)], where k(x, x) comes last in K,
+            and begins with -3e38 where it is not known
 """
 
 from __future__ import annotations
@@ -12,35 +13,34 @@ from typing import Any
 import numpy as np
 
 from krepes.base.reporting import warn
+from krepes.base.rows import UNKNOWN_DIAGONAL
 from krepes.base.validation import as_array
 from krepes.sources.source import IndexedSource, Source
 
-NEW = -1  # the number of a row that was not fitted
 BLOCK_ROWS = 1024
 _TAKES = "kernel='precomputed' takes a matrix of kernel values"
 SYMMETRY = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-8}  # of the largest value
 
 
 class KernelMatrixSource(IndexedSource):
-    """Rows of a kernel matrix; `fitting` says whether its columns are its own rows.
+    """Rows of a kernel matrix, each after a number.
 
-    >>> next(KernelMatrixSource(np.eye(2), fitting=True).batches(2))[1].tolist()
+    >>> next(KernelMatrixSource(np.eye(2), np.arange(2)).batches(2))[1].tolist()
     [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
     """
 
     kind = "precomputed"
 
-    def __init__(self, K: np.ndarray, fitting: bool):
+    def __init__(self, K: np.ndarray, numbers: np.ndarray):
         super().__init__()
         self.K, self.n_rows = K, len(K)
-        self._numbers = np.arange(len(K)) if fitting else np.full(len(K), NEW)
+        self._numbers = numbers.astype(K.dtype)
 
     def describe(self) -> str:
         return f"kernel matrix, {self.n_rows:,} × {self.K.shape[1]:,}"
 
     def _rows(self, which: slice | np.ndarray) -> np.ndarray:
-        numbers = self._numbers[which, None].astype(self.K.dtype)
-        return np.concatenate([numbers, self.K[which]], axis=1)
+        return np.concatenate([self._numbers[which, None], self.K[which]], axis=1)
 
 
 def fitted_matrix(X: Any) -> KernelMatrixSource:
@@ -50,16 +50,20 @@ def fitted_matrix(X: Any) -> KernelMatrixSource:
         square = "the square matrix of all pairs of rows"
         raise ValueError(f"kernel='precomputed' is fitted on {square}; got shape {K.shape}.")
     _check_definite(K)
-    return KernelMatrixSource(K, fitting=True)
+    return KernelMatrixSource(K, np.arange(len(K)))
 
 
 def new_rows(X: Any, n_fitted: int) -> KernelMatrixSource:
-    """Kernel values between new rows and the n rows that were fitted."""
+    """Kernel values between new rows and the n rows that were fitted; a column more holds k(x, x)."""
     K = _matrix(X)
+    if K.shape[1] == n_fitted + 1:
+        if (K[:, -1] < 0).any():
+            raise ValueError("The last column of the kernel matrix is k(x, x) of new rows, which is never negative.")
+        return KernelMatrixSource(K[:, :-1], -K[:, -1].clip(min=np.finfo(K.dtype).tiny))
     if K.shape[1] != n_fitted:
         expected = f"krepes is expecting {n_fitted} features as input: kernel values with all fitted rows"
         raise ValueError(f"X has {K.shape[1]} features, but {expected}.")
-    return KernelMatrixSource(K, fitting=False)
+    return KernelMatrixSource(K, np.full(len(K), UNKNOWN_DIAGONAL))
 
 
 def _matrix(X: Any) -> np.ndarray:
