@@ -1,8 +1,8 @@
 // Colours: ten that colour-blind people can tell apart (Petroff 2021), then other shapes; viridis for amounts; blue to
 // orange around zero for scores.
 
-const TEN = ["#3f90da", "#ffa90e", "#bd1f01", "#832db6", "#92dadd", "#a96b59", "#e76300", "#b9ac70", "#94a4a2", "#717581"];
-const TEN_DARK = ["#57a5ee", "#ffb733", "#ee5a3c", "#b56ce4", "#92dadd", "#c98a77", "#f57f26", "#cfc387", "#aebdbb", "#8f94a2"];
+const TEN = ["#3f90da", "#ffa90e", "#bd1f01", "#832db6", "#92dadd", "#a96b59", "#e76300", "#b9ac70", "#94a4a2", "#343a46"];
+const TEN_DARK = ["#57a5ee", "#ffb733", "#ee5a3c", "#b56ce4", "#92dadd", "#c98a77", "#f57f26", "#cfc387", "#aebdbb", "#f3f5f9"];
 const SHAPES = ["circle", "square", "triangle", "cross"];
 const VIRIDIS = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"];
 
