@@ -11,11 +11,11 @@ from sklearn.pipeline import Pipeline
 
 from krepes.base.components import resolve
 from krepes.embedding import KernelEmbedding
-from krepes.evaluation import NeuralEmbedding
 from krepes.features.choices import views_of
 from krepes.losses import Loss
 from krepes.solvers import SGD, choose_solver
 from krepes.views import Image
+from reproduction.neural_embedding import NeuralEmbedding
 
 
 @dataclass(frozen=True)

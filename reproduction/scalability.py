@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from krepes.embedding import KernelEmbedding
-from krepes.evaluation import NeuralEmbedding
 from krepes.kernels import EmpiricalNTK
 from krepes.networks import Network, as_network
+from reproduction.neural_embedding import NeuralEmbedding
 from reproduction.published_tables import SIZE_NOTE, Cell, Run, Table, solver_of
 
 PUBLISHED = {  # KREPES, NN

@@ -14,11 +14,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from krepes import KernelAutoencoder, KernelEmbedding, TableEncoder
-from krepes.evaluation import NeuralEmbedding
 from krepes.kernels import Gaussian, Laplacian
 from krepes.losses import BarlowTwins
 from krepes.networks import MLP
 from refusals import refuses
+from reproduction.neural_embedding import NeuralEmbedding
 
 SMALL = {"n_components": 2, "n_landmarks": 30, "random_state": 0}
 

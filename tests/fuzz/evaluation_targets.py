@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from fuzz.alignment_targets import labelled
 from fuzz.label_strategies import labels
-from fuzz.outcome import ChangedError, check_shape
+from fuzz.outcome import ChangedError
 from fuzz.parts import kernels, parts
-from fuzz.strategies import features, images, mostly, n_rows, often, rows, sane_matrices, tables
+from fuzz.strategies import features, mostly, n_rows, often, rows, sane_matrices
 from fuzz.target import Draw, target, unless, without
 from krepes import KernelEmbedding
 from krepes.base.components import named
@@ -24,7 +24,6 @@ from krepes.clustering import (
     within_share,
 )
 from krepes.evaluation import (
-    NeuralEmbedding,
     baseline_estimators,
     estimator_probe,
     guess_task,
@@ -39,9 +38,6 @@ from krepes.evaluation import (
     search,
     verdict,
 )
-from krepes.losses import Loss
-from krepes.networks import MLP
-from krepes.views import Views
 
 FRACTIONS = mostly([0.5, 0.2, 0.3], [0.0, 1.0, -1, "half", float("nan"), None])
 
@@ -155,49 +151,6 @@ BAD_SPACES = [
     "all",
     {"loss__redundancy": (-1.0, float("nan"))},
 ]
-
-
-@target("NeuralEmbedding", weight=2)
-def neural(draw: Draw) -> Any:
-    X = draw(often((3, sane_matrices()), (1, rows()), (1, images()), (1, tables())))
-    settings: dict[str, Any] = {
-        "n_components": 2,
-        "network": MLP(widths=(3,)),
-        "max_epochs": 1,
-        "random_state": 0,
-    }
-    settings |= {"loss": draw(parts(Loss)), "batch_size": draw(mostly([4, 256], [1, 0, "all"]))}
-    if draw(st.integers(0, 2)) == 0:
-        settings |= draw(NEURAL)
-    if draw(st.integers(0, 2)) == 0:
-        settings["views"] = draw(often((3, parts(Views)), (1, st.none())))
-    model = NeuralEmbedding(**settings).fit(X)
-    Z = model.transform(X)
-    check_shape(Z, (n_rows(X), None), "NeuralEmbedding.transform")
-    return Z, model.history_
-
-
-NEURAL = mostly(
-    [
-        {"output": "features"},
-        {"dtype": "float64"},
-        {"preprocess": "table"},
-        {"max_epochs": 0},
-        {"weight_decay": 0.0},
-    ],
-    [
-        {"output": "all"},
-        {"learning_rate": -1},
-        {"learning_rate": 1e30},
-        {"learning_rate": "fast"},
-        {"max_epochs": -1},
-        {"n_components": 0},
-        {"weight_decay": -1},
-        {"network": "nothing"},
-        {"device": "toaster"},
-        {"dtype": "int8"},
-    ],
-)
 
 
 @target(

@@ -651,7 +651,9 @@ def test_a_plan_without_its_rows_is_refused(in_cells, tmp_path):
 def test_numbers_whose_products_overflow_are_refused(tmp_path, name, verb):
     """Each is finite; predictions and intervals would not be."""
     path = tmp_path / "model.krepes"
-    KernelRidgeRegressor(kernel="gaussian", n_landmarks=12, random_state=0).fit(X[:, :3], 1e3 * X[:, 3]).save(path)
+    KernelRidgeRegressor(kernel="gaussian", n_landmarks=12, random_state=0).fit(X[:, :3], 1e3 * X[:, 3]).save(
+        path
+    )
     header, tensors = contents(path)
     tensors[name] = torch.full_like(tensors[name], 1.7e308)
     forged(path, header, tensors)

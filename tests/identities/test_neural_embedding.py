@@ -9,11 +9,11 @@ from sklearn.base import clone
 from torch import nn
 
 from krepes import losses
-from krepes.evaluation import NeuralEmbedding
 from krepes.losses.batch import Batch
 from krepes.networks import MLP
 from krepes.views import Tabular
 from refusals import refuses
+from reproduction.neural_embedding import NeuralEmbedding
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_one_step_is_adams(X):
 
 def _order(model, n):
     from krepes.base.random_streams import stream_key
-    from krepes.evaluation.neural_baseline import ORDER
+    from reproduction.neural_embedding import ORDER
 
     return np.random.default_rng(stream_key(model.seed_, ORDER, 0)).permutation(n)
 

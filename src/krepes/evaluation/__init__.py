@@ -15,7 +15,6 @@ from krepes.evaluation.generalization import (
 )
 from krepes.evaluation.linear import linear_probe
 from krepes.evaluation.neighbours import knn_probe
-from krepes.evaluation.neural_baseline import NeuralEmbedding
 from krepes.evaluation.other_probes import estimator_probe, ridge_probe
 from krepes.evaluation.probe_result import ProbeResult
 from krepes.evaluation.protocol import Protocol, plan_protocol, probe_protocol
@@ -31,7 +30,6 @@ __all__ = [
     "DownstreamBound",
     "GeneralizationBound",
     "LabelCurve",
-    "NeuralEmbedding",
     "ProbeResult",
     "Protocol",
     "ProtocolResult",

@@ -58,7 +58,9 @@ def new_rows(X: Any, n_fitted: int) -> KernelMatrixSource:
     K = _matrix(X)
     if K.shape[1] == n_fitted + 1:
         if (K[:, -1] < 0).any():
-            raise ValueError("The last column of the kernel matrix is k(x, x) of new rows, which is never negative.")
+            raise ValueError(
+                "The last column of the kernel matrix is k(x, x) of new rows, which is never negative."
+            )
         return KernelMatrixSource(K[:, :-1], -K[:, -1].clip(min=np.finfo(K.dtype).tiny))
     if K.shape[1] != n_fitted:
         expected = f"krepes is expecting {n_fitted} features as input: kernel values with all fitted rows"
