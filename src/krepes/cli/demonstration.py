@@ -19,7 +19,7 @@ from krepes.base.files import atomic_path
 from krepes.cli.terminal import line, show_table
 from krepes.evaluation import ProtocolResult, plan_protocol
 from krepes.evaluation.linear import C_GRID
-from krepes.explain import top_landmarks
+from krepes.explain.examples import examples
 from krepes.machines import KernelRidgeClassifier
 from krepes.report import write_report
 from krepes.report.facts import component_words, plain_kernel, views_words
@@ -61,11 +61,12 @@ class Digits:
 
 @dataclass(frozen=True)
 class Explained:
-    """The landmarks that put one row where it lies, and the part of the way there that the term of each makes."""
+    """The landmarks that one row is made of, and the share of each."""
 
     row: int
-    landmarks: np.ndarray  # row numbers, largest part first
-    parts: np.ndarray
+    landmarks: np.ndarray  # row numbers, largest share first
+    shares: np.ndarray
+    unexplained: float
 
 
 def show_digits(paths: dict[str, Path], seed: int, overwrite: bool) -> dict[str, Any]:
@@ -98,10 +99,15 @@ def show_digits(paths: dict[str, Path], seed: int, overwrite: bool) -> dict[str,
         for name, (result, seconds, rank) in rows.items()
     }
     landmarks = [
-        {"row": row, "label": digits.y[row], "part": part}
-        for row, part in zip(explained.landmarks.tolist(), explained.parts)
+        {"row": row, "label": digits.y[row], "share": share}
+        for row, share in zip(explained.landmarks.tolist(), explained.shares)
     ]
-    told = {"row": explained.row, "label": digits.y[explained.row], "landmarks": landmarks}
+    told = {
+        "row": explained.row,
+        "label": digits.y[explained.row],
+        "landmarks": landmarks,
+        "unexplained": explained.unexplained,
+    }
     return {"compared": compared, "explained": told}
 
 
@@ -132,17 +138,19 @@ def _compare(digits: Digits, seed: int) -> tuple[KernelEmbedding, Compared]:
 
 
 def _explain(model: KernelEmbedding, digits: Digits, row: int) -> Explained:
-    """The landmarks of the default explanation (`krepes.explain.top_landmarks`), which are printed."""
-    top = top_landmarks(model, digits.X[row : row + 1], n_top=N_SHOWN)
+    """The landmarks of the default explanation (`krepes.explain`), which are printed."""
+    top = examples(model, digits.X[row : row + 1], N_SHOWN)
     assert top.rows is not None
-    explained = Explained(row, top.rows[0], top.values[0])
+    explained = Explained(row, top.rows[0], top.shares[0], float(top.unexplained[0]))
     line(
-        f"Why does test row {row}, a {digits.y[row]}, lie where it lies? The landmarks, real training rows, that add "
-        "most to it:"
+        f"Why does test row {row}, a {digits.y[row]}, lie where it lies? It is made of these landmarks, real training "
+        "rows:"
     )
-    for landmark, part in zip(explained.landmarks, explained.parts):
-        line(f"  row {landmark:>4}  a {digits.y[landmark]}  adds {part:.2f}")
-    line("1 is the whole way from the middle of the data to its place; others take some of it back.\n")
+    for landmark, share in zip(explained.landmarks, explained.shares):
+        line(f"  row {landmark:>4}  a {digits.y[landmark]}  {share:4.0%}")
+    line(
+        f"The other {explained.unexplained:.0%} of its way from the middle of the data stay unexplained by them.\n"
+    )
     return explained
 
 
@@ -226,17 +234,17 @@ def _explanation(figure: Figure, digits: Digits, explained: Explained) -> None:
     """The row and its landmarks as images."""
     left, top = 0.615, 0.855
     _text(figure, left, top, "Why does ★ lie there?", 14, weight="bold")
-    words = "The training images that add most to it, in parts of the way there:"
+    words = f"Training images it is made of; {explained.unexplained:.0%} stay unexplained:"
     _text(figure, left, top - 0.042, words, 10.5, FAINT)
     star = (left, 0.53, 0.125, 0.125 * 13 / 7.2)
     _picture(figure, star, digits.X[explained.row], "#f2b705", 3.0)
     caption = f"★ row {explained.row}, a {digits.y[explained.row]}"
     _text(figure, left + star[2] / 2, star[1] - 0.025, caption, 10, ha="center")
-    for i, (row, value) in enumerate(zip(explained.landmarks, explained.parts)):
+    for i, (row, value) in enumerate(zip(explained.landmarks, explained.shares)):
         x, y = 0.765 + 0.074 * (i % 3), 0.655 - 0.165 * (i // 3)
         _picture(figure, (x, y, 0.055, 0.055 * 13 / 7.2), digits.X[row], COLOURS[digits.y[row]], 2.0)
         _text(figure, x + 0.0275, y - 0.018, f"row {row}, a {digits.y[row]}", 8.5, ha="center")
-        _text(figure, x + 0.0275, y - 0.040, f"{value:.2f}", 8.5, FAINT, ha="center")
+        _text(figure, x + 0.0275, y - 0.040, f"{value:.0%}", 8.5, FAINT, ha="center")
 
 
 def _picture(

@@ -1,9 +1,5 @@
-"""One prediction of a machine explained in the terminal: what every landmark adds to it; and which columns count.
-
-    f(x) . v = b . v + sum over landmarks l of k(x, x_l) (a_l . v)
-
-v is the unit of the target; of classes, the score of one against the mean of the others. What is shown is the same sum
-by values, b . v + sum of u_l(x) (f(x_l) - b) . v, whose parts cancel less (`krepes.explain.expansion`).
+"""One prediction of a machine explained in the terminal: the training rows that carry it, the columns that count for it,
+and the nearest row with another prediction.
 """
 
 from __future__ import annotations
@@ -12,83 +8,142 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from krepes.cli.explaining import ExplainedRow, one_row
+from krepes.cli.explaining import one_row
 from krepes.cli.terminal import line, show_table
-from krepes.explain import (
-    class_direction,
-    influence,
-    landmark_norms,
-    landmarks_are_rows_of,
-    leave_out,
-    target_direction,
-)
-from krepes.explain.expansion import Expansion, all_values
-from krepes.explain.rankings import own_contributions
-from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.explain import Examples, Reasons, column_values, counterfactuals, explain, landmarks_are_rows_of
+from krepes.explain.column_values import ColumnValues, encoded_rows, values_between
+from krepes.explain.predictions import directions_of
+from krepes.machines.kernel_ridge.machine import RidgeMachine
+from krepes.machines.labelled_machine import LabelledMachine
+from krepes.machines.targets import Classes
+from krepes.sources import Source, TableSource
 
 if TYPE_CHECKING:
     from krepes.cli.commands.explain import SampleOptions
-    from krepes.machines.kernel_ridge.machine import RidgeMachine
-    from krepes.sources import Source
 
 SHOWN_COLUMNS = 15
+SHOWN_REASONS = 6  # columns that count for one row
+ABOUT = (
+    "adds: what the row's target adds to the prediction; all rows together with the mean are the prediction. without "
+    "it: how much would be gone if the row had never been there, exactly. First come rows that are near and whose "
+    "absence would matter."
+)
+BY_LANDMARKS = "Shares of the landmarks that the output is made of; they are never negative."
+BY_COLUMNS = "exact Shapley values, other columns averaged over training rows"
 
 
 def explain_machine(
-    machine: RidgeMachine, source: Source, y: np.ndarray | None, asked: SampleOptions
+    machine: LabelledMachine, source: Source, y: np.ndarray | None, asked: SampleOptions
 ) -> dict[str, Any]:
-    """Show which columns count, or what a row's prediction is made of; all of it as a dictionary."""
+    """Show which columns count, or what a row's prediction rests on; all of it as a dictionary."""
     if asked.sample is None:
-        importances = show_importances(machine)
+        importances = show_importances(machine) if isinstance(machine, RidgeMachine) else None
         line("--sample ROW explains the prediction of a row.", style="dim")
         return {"importances": importances}
-    if machine.local_ is not None and machine.local_.in_cells:
-        return show_row_weights(machine, source, y, asked)
-    row = ExplainedRow(machine, source, y, asked)
-    v, shift, called, told = _asked(machine, row.x, asked.class_)
-    if row.against is not None:
-        return row.found | told | row.contributions(v, called, shift)
-    rank = all_values(machine, row.x, own_contributions(Expansion.of(machine)))[0]
-    found = row.contributions(v, called, shift, _beside(machine, row.x), rank)
-    seen = "The row is a landmark itself: the machine has seen its label. " if row.form == "terms" else ""
-    line(f"{seen}{SHOWN} {ADDS[row.form]} {WITHOUT}", style="dim")
-    return row.found | told | found
-
-
-def show_row_weights(
-    machine: RidgeMachine, source: Source, y: np.ndarray | None, asked: SampleOptions
-) -> dict[str, Any]:
-    """Show the rows that a prediction in cells is made of; all of it as a dictionary."""
-    row = asked.sample or 0
     if asked.against is not None:
-        raise ValueError("--against compares landmarks; this machine is in cells: leave it out.")
-    x = one_row(source, row)
-    v, _, called, told = _asked(machine, x, asked.class_)
-    found = machine.row_weights(x, asked.top)
-    effects = found.effects[0] @ (v if isinstance(machine, KernelRidgeClassifier) else np.ones(1))
-    of_data = y is not None and landmarks_are_rows_of(machine, source)
-    lines, rows = [], []
-    for number, weight, near, effect in zip(found.rows[0], found.weights[0], found.similarity[0], effects):
-        label = str(y[number]) if of_data and y is not None and 0 <= number < len(y) else None
-        name = f"row {number:,}{'' if label is None else f', {label}'}"
-        lines.append([name, f"{weight:.3f}", f"{near:.2f}", f"{effect:+.3g}"])
-        rows.append(
-            {"row": int(number), "label": label, "weight": weight, "similarity": near, "effect": effect}
-        )
-    others = float(found.others[0])
-    lines.append(["all other rows of its cells", f"{others:.3f}", "", ""])
-    show_table(("trained on", "weight", "similarity", "without it"), lines)
-    of_rest = (
-        " that landmarks leave over" if machine.local_ is not None and machine.local_.uses_landmarks else ""
+        raise ValueError("--against compares representations; a machine names the nearest row that differs.")
+    x, row = one_row(source, asked.sample), asked.sample
+    label = None
+    if asked.class_ is not None:
+        if not isinstance(machine.targets_, Classes):
+            raise ValueError("--class is for classes; this machine predicts a quantity.")
+        label = next((c for c in machine.targets_.values.tolist() if str(c) == asked.class_), asked.class_)
+    told = _told(machine, x)
+    reasons = explain(machine, x, asked.top, label)
+    assert isinstance(reasons, Reasons | Examples)
+    shown = _show_rows(reasons, label)
+    V = directions_of(machine, machine._scores(x), label)[0][0]
+    return (
+        {"row": row, "label": None if y is None else str(y[row])}
+        | told
+        | shown
+        | {"columns": _show_columns(machine, x, V), "counterfactual": _show_other(machine, source, x, V)}
     )
-    line(
-        f"The prediction is the sum of the targets{of_rest} of these rows, times their weights. {MOVES}{called}.",
-        style="dim",
-    )
-    return {"row": row} | told | {"rows": rows, "others": others, "coverage": float(found.coverage[0])}
 
 
-MOVES = "without it: how far leaving the row out of training moves "
+def _told(machine: Any, x: Source) -> dict[str, Any]:
+    """The prediction, which is printed."""
+    if not isinstance(machine.targets_, Classes):
+        value = float(np.ravel(machine.predict(x))[0])
+        line(f"Prediction: {value:.4g}.")
+        return {"prediction": value, "probability": None}
+    P, classes = machine.predict_proba(x)[0], machine.classes_
+    best = int(P.argmax())
+    line(f"Prediction: {classes[best]}, with probability {P[best]:.1%}.")
+    return {"prediction": classes[best].item(), "probability": float(P[best])}
+
+
+def _show_rows(found: Reasons | Examples, label: Any) -> dict[str, Any]:
+    """The rows that carry a prediction, as a table and as a dictionary."""
+    if isinstance(found, Examples):
+        names = found.landmarks[0] if found.rows is None else found.rows[0]
+        cells = [
+            [f"row {r:,}", f"{s:.0%}", f"{k:.2f}"]
+            for r, s, k in zip(names, found.shares[0], found.similarity[0])
+        ]
+        rest = float(found.unexplained[0])
+        show_table(("training row", "share", "similarity"), [*cells, ["unexplained", f"{rest:.0%}"]])
+        line(BY_LANDMARKS, style="dim")
+        rows = [{"row": int(r), "share": float(s)} for r, s in zip(names, found.shares[0])]
+        return {"rows": rows, "unexplained": rest}
+    each = zip(found.rows[0], found.targets[0], found.similarity[0], found.adds[0], found.effects[0])
+    rows, cells = [], []
+    for number, target, near, adds, effect in each:
+        if number < 0:
+            continue
+        word = f"{target:.4g}" if isinstance(target, float) else str(target)
+        cells.append([f"row {number:,}, {word}", f"{near:.2f}", f"{adds:+.3g}", f"{effect:+.3g}"])
+        numbers = {"similarity": float(near), "adds": float(adds), "without_it": float(effect)}
+        rows.append({"row": int(number), "label": word} | numbers)
+    others, constant, total = (float(part[0]) for part in (found.others, found.constant, found.totals))
+    cells += [["all other rows", "", f"{others:+.3g}"], ["mean of the targets", "", f"{constant:+.3g}"]]
+    called = (
+        "prediction" if found.targets.dtype == object and isinstance(found.targets[0, 0], float) else "score"
+    )
+    show_table(("training row", "similarity", "adds", "without it"), [*cells, [called, "", f"{total:+.3g}"]])
+    line(ABOUT, style="dim")
+    return {"rows": rows, "others": others, "constant": constant, "sum": total}
+
+
+def _show_columns(machine: LabelledMachine, x: Source, v: np.ndarray) -> list[dict[str, Any]] | None:
+    """The columns that count for a row, or why they are not known."""
+    try:
+        found = column_values(machine, x)
+    except ValueError as error:
+        line(str(error), style="dim")
+        return None
+    return _columns(found, v, f"Columns that count for this row ({BY_COLUMNS}):")
+
+
+def _columns(found: ColumnValues, v: np.ndarray, heading: str) -> list[dict[str, Any]]:
+    values = found.values[0] @ v
+    order = np.argsort(-np.abs(values), kind="stable")
+    line(heading)
+    show_table(("column", "adds"), [[found.names[j], f"{values[j]:+.3g}"] for j in order[:SHOWN_REASONS]])
+    return [{"column": found.names[j], "adds": float(values[j])} for j in order]
+
+
+def _show_other(machine: LabelledMachine, source: Source, x: Source, v: np.ndarray) -> dict[str, Any] | None:
+    """The nearest row with another prediction, and the columns that make the difference."""
+    found = counterfactuals(machine, x)
+    if not np.isfinite(found.similarity[0]):
+        line("No row that is kept has another prediction.", style="dim")
+        return None
+    row = -1 if found.rows is None else int(found.rows[0])
+    said = found.predictions[0]
+    word = f"{said:.4g}" if isinstance(said, float) else str(said)
+    name = "a landmark" if row < 0 else f"row {row:,}"
+    line(f"The nearest row with another prediction: {name}, {word} (similarity {found.similarity[0]:.2f}).")
+    told: dict[str, Any] = {"row": row, "prediction": word, "similarity": float(found.similarity[0])}
+    try:
+        found_values = values_between(machine, encoded_rows(machine, x), found.inputs.double())  # type: ignore[union-attr]
+    except (ValueError, AttributeError):  # no columns
+        return told
+    differs = _columns(found_values, v, "What makes the difference to it:")
+    if row >= 0 and isinstance(source, TableSource) and landmarks_are_rows_of(machine, source):
+        pair: Any = source.take(np.array([row]))
+        told["values"] = {d["column"]: str(pair[d["column"]][0].as_py()) for d in differs[:SHOWN_REASONS]}
+    return told | {"columns": differs}
 
 
 def show_importances(machine: RidgeMachine) -> list[dict[str, Any]] | None:
@@ -108,45 +163,3 @@ def show_importances(machine: RidgeMachine) -> list[dict[str, Any]] | None:
     show_table(("column", "importance", ""), rows)
     errors = [None] * len(order) if found.errors is None else found.errors
     return [{"column": found.names[j], "share": found.shares[j], "error": errors[j]} for j in order]
-
-
-SHOWN = "The landmarks shown are those whose terms push the prediction most to where it is."
-ADDS = {
-    "terms": "adds: the landmark's own term; large ones of either sign may cancel.",
-    "values": "adds: what is predicted for the landmark, times its weight in this prediction.",
-}
-WITHOUT = "without it: how far the prediction moves when the other landmarks take over."
-
-
-def _beside(machine: RidgeMachine, x: Source) -> dict[str, np.ndarray]:
-    """Similarity to every landmark, and how far the prediction moves without it, in the unit of the target, (m,)."""
-    norms = landmark_norms(machine)
-    found = {"similarity": influence(machine, x)[0] / np.where(norms > 0, norms, np.inf)}
-    if machine.kernel_.positive_semidefinite:
-        moves = leave_out(machine, x)[0].astype(np.float64)
-        unit = machine.targets_.scale[0] if isinstance(machine, KernelRidgeRegressor) else 1.0
-        found["without it"] = moves * unit
-    return found
-
-
-def _asked(
-    machine: RidgeMachine, x: Source, class_: str | None
-) -> tuple[np.ndarray, float, str, dict[str, Any]]:
-    """The direction to explain, what its values start from, what it is called, and the prediction, which is printed."""
-    if isinstance(machine, KernelRidgeRegressor):
-        if class_ is not None:
-            raise ValueError("--class is for classes; this machine predicts a quantity.")
-        if not machine.targets_.flat:
-            raise ValueError("This machine predicts several quantities at once; explain it in Python.")
-        value = float(machine.predict(x)[0])
-        line(f"Prediction: {value:.4g}.")
-        told: dict[str, Any] = {"prediction": value, "probability": None}
-        return target_direction(machine), float(machine.targets_.shift[0]), "the target", told
-    assert isinstance(machine, KernelRidgeClassifier)
-    P, classes = machine.predict_proba(x)[0], machine.classes_
-    predicted = int(P.argmax())
-    wanted = next((c for c in classes if str(c) == class_), class_) if class_ else classes[predicted]
-    called = f"the score of {wanted} against the other class{'es' if len(classes) > 2 else ''}"
-    line(f"Prediction: {classes[predicted]}, with probability {P[predicted]:.1%}.")
-    told = {"prediction": classes[predicted].item(), "probability": float(P[predicted])}
-    return class_direction(machine, wanted), 0.0, called, told

@@ -15,21 +15,14 @@ from krepes.embedding import KernelEmbedding
 from krepes.evaluation import linear_probe
 from krepes.explain import (
     Concept,
-    as_direction,
-    attribution,
     class_direction,
     concept_profile,
     faithfulness,
-    influence,
-    landmark_norms,
     landmarks_are_rows_of,
-    leave_out,
-    re_expansion,
-    top_landmarks,
 )
 from krepes.explain.concept_rule import is_rule
-from krepes.explain.expansion import Expansion, Explained, all_values, landmark_rows
-from krepes.explain.rankings import own_contributions
+from krepes.explain.examples import cancels, examples, parts_along
+from krepes.explain.expansion import Explained, landmark_rows
 from krepes.preprocessing.labels import missing_values
 from krepes.sources import Source
 from krepes.sources.row_subset import subset
@@ -41,22 +34,20 @@ UNLIKE = 0.1  # coverage below which a sample is unlike every landmark
 PROBE_LABELS = 5000
 BAR = 12  # characters to either side
 ABOUT = (
-    "contributions: the part of the row's way from the centre that the landmark's term makes; large ones of either "
-    "sign cancel. share: the same by the landmark's own place; shares add up to 1. without it: how far the row moves "
-    "when the others take over. --by chooses another order; --check compares them."
+    "share: the part of the row's way from the middle of the data that the landmark makes; shares are never negative, "
+    "and add up to 1 with what stays unexplained. --check measures how far this can be trusted."
 )
-CHECKS = {
-    "deletion": "deletion",
-    "left out": "left out",
-    "alone": "they alone",
-    "same label": "same label",
-    "overlap": "random weights",
+OF_CHECKS = {
+    "LDS": "how well the values of rows foretell what retraining on random halves gives; 1 is perfectly",
+    "deletion": "what is left without the first rows or landmarks; less is more faithful",
+    "insertion": "what is there with the first landmarks alone",
+    "same label": "of the first row named and the row explained",
+    "stability": "how close the first row is to that of a machine without a tenth of the rows",
+    "perturbed": "how close the first landmark stays when the row moves a little",
+    "shortcut": "how often a row with a planted mark is named first where the mark misleads",
+    "random weights": "the share of rows named again for random weights or targets: what ignores the model has 1",
+    "rows for 90 %": "that hold nine tenths of all values",
 }
-OF_CHECKS = (
-    "deletion: what is left of the rows when the terms of the landmarks named are subtracted; less is more faithful. "
-    "left out: the same when the other landmarks take over. they alone: with no other landmarks. same label: of the "
-    "first landmark and the row. random weights: the share of landmarks that is named for random weights, too."
-)
 N_RANDOM = 500  # random rows that stand for the absence of a concept
 OF_CONCEPTS = (
     "score = alignment × influence, as published; adds: what the landmark adds to the concept in this row."
@@ -64,26 +55,24 @@ OF_CONCEPTS = (
 
 
 def show_check(model: Explained, source: Source, y: np.ndarray | None, seed: int) -> dict[str, Any]:
-    """Measure how faithful explanations are, and print it; also as a dictionary, with errors beside the numbers."""
+    """Measure how far explanations can be trusted, and print it; also as a dictionary, with errors beside numbers."""
     found = faithfulness(model, source, y, random_state=seed)
-    rows = sorted(found.table(), key=lambda row: row["deletion"].value)
-    columns = [name for name in CHECKS if name in rows[0]]
-    cells, numbers = [], []
+    rows = found.table()
+    cells = [[str(value) for value in row.values()] for row in rows]
+    line(found.title)
+    show_table(list(rows[0]), cells, style=lambda row: "bold" if row[0] == found.default else "")
+    for name, words in found.facts.items():
+        line(f"{name}: {words}")
+    about = [f"{name}: {words}." for name, words in OF_CHECKS.items() if name in rows[0]]
+    console().print(" ".join(about), style="dim", highlight=False)
+    numbers = []
     for row in rows:
-        method, ignores = row.pop("method"), row.pop("ignores weights")
-        mark = "*" if ignores and method != "random" else ""
-        cells.append([method + mark, *(str(row[name]) for name in columns)])
-        plain: dict[str, Any] = {"method": method, "ignores_weights": ignores}
+        plain: dict[str, Any] = {"method": row.pop("method")}
         for name, value in row.items():
-            key = name.replace(", ", "_").replace(" ", "_")
+            key = name.replace(" %", "").replace(" ", "_")
             plain |= {key: value.value, f"{key}_error": value.error}
         numbers.append(plain)
-    line(found.title)
-    show_table(["ranked by", *(CHECKS[name] for name in columns)], cells)
-    for note in found.notes:
-        line(note)
-    console().print(OF_CHECKS, style="dim", highlight=False)
-    return {"faithfulness": numbers, "most_faithful": found.best, "accuracy": found.accuracy}
+    return {"faithfulness": numbers, "default": found.default, "facts": found.facts}
 
 
 def read_concept(model: KernelEmbedding, source: Source, text: str, rows: options.Rows, seed: int) -> Concept:
@@ -117,9 +106,9 @@ def explain_row(
     """Show what a row is made of, and return it as a dictionary."""
     row = ExplainedRow(model, source, y, asked)
     if asked.component is not None:
-        found = row.contributions(asked.component, f"component {asked.component}")
+        found = row.along(asked.component, f"component {asked.component}")
     elif asked.class_ is not None:
-        found = row.contributions(*_class_direction(model, row, y, asked.class_, seed))
+        found = row.along(*_class_direction(model, row, y, asked.class_, seed))
     else:
         found = _landmarks(model, row, asked)
     return row.found | found | {"concepts": [_concept(model, row, concept) for concept in concepts]}
@@ -133,7 +122,6 @@ class ExplainedRow:
     x, against : the row, and the row it is compared with, as sources
     labels : the label of every row of DATA as text, None where it is missing
     rows : the numbers of the landmarks' rows
-    form : how to write a sum: by "values", or by "terms" for a row that is a landmark, which has only its own value
     found : what is known of the row, which is printed
     """
 
@@ -147,8 +135,6 @@ class ExplainedRow:
             self.labels = [None if gone else str(value) for value, gone in zip(y, missing_values(y))]
         self.rows = landmark_rows(model)
         self.of_data = self.rows is not None and landmarks_are_rows_of(model, source)
-        itself = self.rows is not None and self.of_data and row in self.rows
-        self.form = "terms" if itself else "values"
         label = None if self.labels is None else self.labels[row]
         covered = float(model.coverage(self.x)[0])
         line(f"Row {row:,}{'' if label is None else f', {label}'}: the landmarks span {covered:.0%} of it.")
@@ -191,48 +177,29 @@ class ExplainedRow:
         show_table(["training row", *columns], lines, style=lambda row: "bold" if row == list(total) else "")
         return found
 
-    def warn_of_cancelling(self, parts: np.ndarray) -> None:
-        """Say so where parts of either sign are more than twice as large as their sum."""
-        size, total = float(np.abs(parts).sum()), abs(float(parts.sum()))
-        if size > 2 * total:
-            times = f"{size / total:,.0f} times" if total > size / 1000 else "far more than"
+    def along(self, direction: int | np.ndarray, called: str) -> dict[str, Any]:
+        """What the rows that it is made of add along a direction; with --against, the difference of two rows."""
+        (mine,) = parts_along(self.model, self.x, [direction], self.n_top)
+        landmarks, adds = mine.landmarks[0], mine.parts[0]
+        rest, constant = float(mine.unexplained[0]), mine.constant
+        if self.against is not None:
+            (theirs,) = parts_along(self.model, self.against, [direction], self.n_top)
+            landmarks = np.concatenate([landmarks, theirs.landmarks[0]])
+            adds, rest, constant = np.concatenate([adds, -theirs.parts[0]]), rest - theirs.unexplained[0], 0.0
+        total = float(adds.sum() + rest + constant)
+        largest = max(float(np.abs(adds).max()), 1e-300)
+        columns = {"adds": (adds, "+.4g"), "": ([_bar(part / largest) for part in adds], "")}
+        after = [("unexplained by these", f"{rest:+.4g}")]
+        after += [("middle of the data", f"{constant:+.4g}")] if self.against is None else []
+        line(f"Along {called}{'' if self.against is None else ' (difference of the two rows)'}:")
+        if cancels(np.append(adds, rest)):
             line(
-                f"The parts below cancel: taken without sign they are {times} their sum, so that no single one says "
-                "much. --by re_expansion names few landmarks that make up the row.",
+                "The parts below cancel: together they are less than half as large as without sign.",
                 style="yellow",
             )
-
-    def contributions(
-        self,
-        direction: int | np.ndarray,
-        called: str,
-        shift: float = 0.0,
-        beside: dict[str, np.ndarray] | None = None,
-        rank: np.ndarray | None = None,
-    ) -> dict[str, Any]:
-        """What landmarks add along a direction; with --against, the difference of two rows.
-
-        `shift` is added to the constant. `beside` has more columns for the landmarks, (m,) each. The landmarks that are
-        largest in `rank` are shown; by default those that add most.
-        """
-        parts = attribution(self.model, self.x, direction, self.form)[0].astype(np.float64)
-        constant = shift + float(self.model.intercept_ @ as_direction(self.model, direction).numpy())
-        if self.against is not None:
-            parts -= attribution(self.model, self.against, direction, self.form)[0]
-            constant = 0.0
-        first = np.argsort(-(np.abs(parts) if rank is None else rank), kind="stable")[: self.n_top]
-        adds = parts[first]
-        rest, total = float(parts.sum() - adds.sum()), float(parts.sum() + constant)
-        largest = max(float(np.abs(adds).max()), 1e-300)
-        columns: dict[str, Any] = {"adds": (adds, "+.4g"), "": ([_bar(part / largest) for part in adds], "")}
-        columns |= {name: (values[first], ".3g") for name, values in (beside or {}).items()}
-        after = [(f"the other {len(parts) - len(first):,} landmarks", f"{rest:+.4g}")]
-        after += [("constant", f"{constant:+.4g}")] if self.against is None else []
-        line(f"Along {called}{'' if self.against is None else ' (difference of the two rows)'}:")
-        self.warn_of_cancelling(parts)
-        shown = self.show(first, columns, *after, total=("sum", f"{total:+.4g}"))
-        found = {"along": called, "landmarks": shown, "others": rest, "constant": constant, "sum": total}
-        return {"contributions": found}
+        shown = self.show(landmarks, columns, *after, total=("sum", f"{total:+.4g}"))
+        found = {"along": called, "landmarks": shown, "unexplained": rest, "constant": constant, "sum": total}
+        return {"parts": found}
 
 
 def one_row(source: Source, row: int) -> Source:
@@ -247,40 +214,18 @@ def _bar(share: float) -> str:
 
 
 def _landmarks(model: KernelEmbedding, row: ExplainedRow, asked: SampleOptions) -> dict[str, Any]:
-    """The landmarks that explain a row, and what each of them accounts for."""
-    top = top_landmarks(model, row.x, by=asked.by, n_top=asked.top)
-    first = top.landmarks[0]
-    norms, sizes = landmark_norms(model)[first], influence(model, row.x)[0][first]
-    known = model.kernel_.positive_semidefinite
+    """The landmarks that a row is made of."""
+    found = examples(model, row.x, asked.top)
+    shares, rest = found.shares[0], float(found.unexplained[0])
+    largest = max(float(shares.max()), 1e-300)
     columns = {
-        top.by: top.values[0],
-        "share": top.shares[0],
-        "similarity": sizes / np.where(norms > 0, norms, np.inf),
-        "without it": leave_out(model, row.x)[0][first] if known else np.full(len(first), np.nan),
+        "share": (shares, ".0%"),
+        "": (["█" * max(1, round(2 * BAR * share / largest)) for share in shares], ""),
+        "similarity": (found.similarity[0], ".3g"),
     }
-    others, constant = float(top.others[0]), float(top.constant[0])
-    few = re_expansion(model, row.x, asked.top)
-    line(few.words(0))
-    if top.by == "contributions":
-        row.warn_of_cancelling(all_values(model, row.x, own_contributions(Expansion.of(model)))[0])
-    shown = row.show(
-        first,
-        {name: (values, ".3g") for name, values in columns.items()},
-        (f"the other {len(model.landmarks_) - len(first):,} landmarks", "", f"{others:.3g}"),
-        ("constant", "", f"{constant:.3g}"),
-    )
+    shown = row.show(found.landmarks[0], columns, ("unexplained", f"{rest:.0%}"))
     console().print(ABOUT, style="dim", highlight=False)
-    for each, size, norm in zip(shown, sizes, norms):
-        each |= {"influence": float(size), "weight": float(norm)}
-    pairs = [pair for pair in zip(few.landmarks[0], few.weights[0]) if pair[0] >= 0]
-    in_few = [row.fields(landmark) | {"weight": float(weight)} for landmark, weight in pairs]
-    return {
-        "by": top.by,
-        "landmarks": shown,
-        "others": others,
-        "constant": constant,
-        "in_few": {"landmarks": in_few, "error": float(few.error[0])},
-    }
+    return {"landmarks": shown, "unexplained": rest}
 
 
 def _class_direction(

@@ -1,69 +1,63 @@
-"""Why a representation is what it is: every number of it is a sum over landmarks, which are real examples."""
+"""Why a model says what it says, by real rows: what a row is made of, what would be without a row, which columns count.
+
+Three measures, one question each:
+
+    explain      Which real rows is this made of?          shares that never cancel, with what stays unexplained; of
+                                                           machines, training rows and what each of them does
+    row_effect   What would be without this training row?  exact, by a refit from sums
+    attribution  What does every landmark's term add?      the model's own sum, to rounding; terms cancel
+"""
 
 from krepes.base.display import displayed
 from krepes.base.linalg import effective_rank
-from krepes.explain.attribution import (
-    as_direction,
-    attribution,
-    class_direction,
-    contrast,
-    target_direction,
-    top_attribution,
-)
-from krepes.explain.concept import Concept
-from krepes.explain.concept_scores import ConceptProfile, TcavScore, concept_profile, tcav
-from krepes.explain.expansion import TopLandmarks, landmarks_are_rows_of
-from krepes.explain.faithfulness import faithfulness
-from krepes.explain.faithfulness_result import Faithfulness
-from krepes.explain.influence import (
+from krepes.explain.attribution import as_direction, attribution, class_direction, target_direction
+from krepes.explain.class_coverage import (
     ClassCoverage,
     class_coverage,
     coefficient_spectrum,
-    influence,
     landmark_norms,
-    leave_out,
-    top_influence,
-    top_leave_out,
 )
+from krepes.explain.column_values import ColumnValues, column_values
+from krepes.explain.concept import Concept
+from krepes.explain.concept_scores import ConceptProfile, TcavScore, concept_profile, tcav
+from krepes.explain.examples import Examples
+from krepes.explain.expansion import landmarks_are_rows_of
+from krepes.explain.faithfulness import Faithfulness, faithfulness
 from krepes.explain.position_maps import PositionMaps, matching_maps, position_maps
-from krepes.explain.rankings import ReExpansion, RowExplanations, re_expansion, top_landmarks
+from krepes.explain.predictions import Counterfactuals, Reasons, counterfactuals, explain
 from krepes.explain.row_effect import RowEffects, row_effect
 
 __all__ = [
     "ClassCoverage",
+    "ColumnValues",
     "Concept",
     "ConceptProfile",
+    "Counterfactuals",
+    "Examples",
     "Faithfulness",
     "PositionMaps",
-    "ReExpansion",
+    "Reasons",
     "RowEffects",
-    "RowExplanations",
     "TcavScore",
-    "TopLandmarks",
     "as_direction",
     "attribution",
     "class_coverage",
     "class_direction",
     "coefficient_spectrum",
+    "column_values",
     "concept_profile",
-    "contrast",
+    "counterfactuals",
     "effective_rank",
+    "explain",
     "faithfulness",
-    "influence",
     "landmark_norms",
     "landmarks_are_rows_of",
-    "leave_out",
     "matching_maps",
     "position_maps",
-    "re_expansion",
     "row_effect",
     "target_direction",
     "tcav",
-    "top_attribution",
-    "top_influence",
-    "top_landmarks",
-    "top_leave_out",
 ]
 
-for _shown in (ClassCoverage, Concept, ConceptProfile, RowEffects, TcavScore, TopLandmarks):
+for _shown in (ClassCoverage, Concept, ConceptProfile, Examples, Reasons, RowEffects, TcavScore):
     displayed(_shown)

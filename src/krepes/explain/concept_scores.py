@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
@@ -36,8 +37,16 @@ from krepes.evaluation.linear import LinearClassifier
 from krepes.evaluation.probe_result import Label
 from krepes.explain.attribution import class_place, classes_of, contributions
 from krepes.explain.concept import Concept
-from krepes.explain.expansion import Expansion, TopLandmarks, top_landmarks_with
-from krepes.explain.influence import influences
+from krepes.explain.expansion import (
+    Expansion,
+    TopLandmarks,
+    Values,
+    coefficient_tensor,
+    in_range,
+    over_views,
+    row_norms,
+    top_landmarks_with,
+)
 
 LEAST_PROBABILITY = 1e-12
 
@@ -91,6 +100,12 @@ def concept_profile(model: KernelEmbedding, X: Any, concept: Concept, n_top: int
     Z = model.transform(X).astype(np.float64)
     total = (Z - model.intercept_) @ concept.direction_
     return ConceptProfile(top, alignment, scores, scores.sum(1), exact, total, concept.scores(Z))
+
+
+def influences(model: KernelEmbedding) -> Values:
+    """k_x -> iota_l(x) = k(x, x_l) |a_l|, the length of a landmark's term [krepes, section 5.1]."""
+    norms = in_range(row_norms(coefficient_tensor(model, torch.float64)), model, "Coefficients")
+    return lambda K: over_views(K * norms.to(K), model.views_per_landmark_)
 
 
 def landmark_representation(model: KernelEmbedding) -> np.ndarray:

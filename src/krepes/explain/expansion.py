@@ -1,20 +1,12 @@
-"""The sum that every explanation takes apart, in its two forms, and the landmarks that it goes over.
+"""The sum that every explanation takes apart, and the landmarks that it goes over.
 
-    f(x) = gamma + sum_l k(x, x_l) a_l                       by terms: coefficients a_l
-         = gamma + sum_l u_l(x) (z_l - gamma)                by values: z_l = f(x_l),  u(x) = K_mm^+ k_x
-
-Both are exact. u_l(x) are the weights with which the kernel interpolates: f is the smoothest function with the values
-z_l at the landmarks, so a row is a weighted mean of the landmarks' own representations, with weights that add up to
-about 1. Terms may be many times larger than their sum, because similar landmarks have coefficients of opposite sign;
-values mostly cancel far less (benchmarks/cancellation.py has figures). A = F W is in the range of K_mm^+ = F F^T, and
-so K_mm^+ K_mm A = A, which is the second line.
+    f(x) = gamma + sum_l k(x, x_l) a_l                       coefficients a_l, landmarks x_l
 
 The same landmarks serve any coefficients, so that a method can be asked what it says of other ones, A' = F W' with a
-random W': see `krepes.explain.faithfulness`. The inverse of K_mm costs O(m^3), once, if a method needs it.
+random W': see `krepes.explain.faithfulness`.
 
-The landmarks with the largest values for every row, block by block: no n x m array is ever held.
-
-Cost beyond the kernel values: one product and one selection per block; memory O(b m + n k).
+The landmarks with the largest values for every row, block by block: no n x m array is ever held. Cost beyond the kernel
+values: one product and one selection per block; memory O(b m + n k).
 """
 
 from __future__ import annotations
@@ -64,11 +56,6 @@ def all_values(model: Explained, X: Any, values: Values) -> np.ndarray:
     if X is None:
         raise TypeError("X is None; expected rows, in any form that the model takes.")
     return checked(model)._mapped(lambda rows: values(model.features_.kernel_block(rows)), X)
-
-
-def largest_values(model: Explained, X: Any, values: Values, n_top: int) -> TopLandmarks:
-    """The n_top landmarks of every row with the largest absolute values; or all, if there are fewer."""
-    return top_landmarks_with(model, X, values, values, n_top)[0]
 
 
 def top_landmarks_with(
@@ -192,30 +179,12 @@ class LandmarkKernel:
         self.K = model.kernel_(wide).double()  # (p m, p m)
         self.n_landmarks, self.n_views = n_landmarks(model), model.views_per_landmark_
         self.F = model.features_.F  # (p m, r)
-        self._cut, self._name = RELATIVE_CUT[model.space_.dtype], str(model.kernel_)
+        self._cut = RELATIVE_CUT[model.space_.dtype]
 
     @cached_property
     def damping(self) -> float:
         """eps, below which eigenvalues of K_mm count as zero."""
         return self._cut * torch.linalg.matrix_norm(self.K, 2).item()
-
-    @cached_property
-    def inverse(self) -> Tensor:
-        """(K_mm + eps I)^-1."""
-        damped = self.K.clone()
-        damped.diagonal().add_(self.damping)
-        L, failed = torch.linalg.cholesky_ex(damped)
-        if failed:
-            values = torch.linalg.eigvalsh(self.K)
-            raise ValueError(
-                f"Leaving landmarks out needs a positive semi-definite kernel; {self._name} has eigenvalues from "
-                f"{values[0].item():.3g} to {values[-1].item():.3g}. Use influence or attribution instead."
-            )
-        return torch.cholesky_inverse(L)
-
-    def interpolation(self, K: Tensor) -> Tensor:
-        """u(x) = F F^T k_x, from kernel values: (b, p m)."""
-        return (K @ self.F) @ self.F.mT
 
     def by_landmark(self, M: Tensor) -> Tensor:
         """Sums over the p views of every landmark: (..., p m) -> (..., m)."""
@@ -275,19 +244,20 @@ class Expansion:
             self.landmarks.by_landmark(K / torch.where(sizes > 0, sizes, torch.inf)) / self.landmarks.n_views
         )
 
-    def own_position(self, K: Tensor) -> Tensor:
-        """f(x) - centre, divided by its squared length, (b, h): z - centre has the value 1 along it."""
-        own = self.at(K) - self.centre
-        squares = own.square().sum(1, keepdim=True)
-        return own / torch.where(squares > 0, squares, torch.inf)
+    @cached_property
+    def sizes(self) -> Tensor:
+        """|z_l - centre|, (m,)."""
+        return (self.at_landmarks - self.centre).norm(dim=1)
+
+    @cached_property
+    def directions(self) -> Tensor:
+        """(z_l - centre) / |z_l - centre|, (m, h); zero where a landmark lies at the centre."""
+        sizes = torch.where(self.sizes > 0, self.sizes, torch.inf)
+        return (self.at_landmarks - self.centre) / sizes[:, None]
 
     def terms_along(self, K: Tensor, v: Tensor) -> Tensor:
         """k(x, x_l) a_l . v, by landmark, (b, m): v is one direction (h,), or one for every row (b, h)."""
         return self.landmarks.by_landmark(K * (v @ self.A.mT))
-
-    def values_along(self, K: Tensor, v: Tensor, origin: Tensor) -> Tensor:
-        """u_l(x) (z_l - origin) . v, by landmark, (b, m)."""
-        return self.landmarks.by_landmark(self.landmarks.interpolation(K) * (v @ (self.values - origin).mT))
 
     def random(self, generator: torch.Generator) -> Expansion:
         """The same norms in the kernel's space, other directions: A' = F W' with W' normal, columns as long as W's."""

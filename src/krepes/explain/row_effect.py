@@ -5,14 +5,9 @@
 
 Of an embedding, the effect is on which rows are alike: G = Z Z^T at the scale "orthonormal", that is Phi P Phi^T with P
 the projection onto the span of what was learned. It does not depend on how components are rotated, which ties leave
-open. Of a ridge machine, it is on scores, and exact for all rows at once:
-
-    f_-i(x) - f(x) = - w_i e_i g_i(x) / (1 - h_i),     g_i(x) = (phi(x) - mu)^T (A + penalty I)^-1 (phi_i - mu) + 1 / n
-    e_i = y_i - f(x_i),     h_i = w_i g_i(x_i)
-
-A is the centred second moment of all rows, n the sum of their weights. Without an intercept, mu = 0 and 1 / n goes.
-First order leaves the 1 - h_i out: that is the influence function [koh]. Penalty and weights of classes stay as they
-are. Cost O(r^3) once, then O(r (r + q)) per row for q rows to look at.
+open. Of a machine, it is on scores, and exact for all rows at once: `krepes.explain.training_rows`; in
+cells, by the weights of rows. First order leaves the leverage of the row out: the influence function [koh]. Where
+`rows` holds groups, each is left out as a whole.
 
 How the span of a closed form turns when a row is left out, to first order.
 
@@ -45,13 +40,19 @@ from torch import Tensor
 from krepes.base.linalg import descending_eigh, spanned, symmetric
 from krepes.base.validation import as_row_indices, check_choice
 from krepes.embedding import KernelEmbedding
+from krepes.explain.training_rows import (
+    LinearInRows,
+    LinearMachine,
+    TrainingRows,
+    group_changes,
+    query_features,
+)
 from krepes.losses import BarlowTwins, KernelPCA, Loss, SimpleContrastive, SpectralContrastive, VICReg
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.moments import Moments
 from krepes.solvers import ClosedForm
 
 METHODS = ("exact", "first_order")
-FULL = 1e-12  # 1 - h below it: the row alone decides its prediction
 
 
 @dataclass(frozen=True)
@@ -134,21 +135,25 @@ class RowEffects:
     Attributes
     ----------
     rows : ndarray of shape (k,)
+        -1 stands for a group.
     total : ndarray of shape (k,)
         |change of G| / |G| of an embedding; of a machine, the root mean square change of the scores of the q rows.
     on : ndarray of shape (k, q)
         The same for each of the q rows: |change of its row of G| / |its row|; |change of its scores|.
     method : "exact" or "first_order"
+    changes : ndarray of shape (k, q, c) or None
+        Of a machine: its scores without the rows, less its scores with them.
     """
 
     rows: np.ndarray
     total: np.ndarray
     on: np.ndarray
     method: str
+    changes: np.ndarray | None = None
 
 
 def row_effect(
-    model: KernelEmbedding | RidgeMachine,
+    model: KernelEmbedding | LinearMachine,
     X: Any,
     rows: Any,
     *,
@@ -163,10 +168,10 @@ def row_effect(
 
     Parameters
     ----------
-    model : KernelEmbedding with a closed form, or KernelRidgeClassifier or KernelRidgeRegressor
+    model : KernelEmbedding with a closed form, kernel ridge machine, or GaussianProcessRegressor
     X, y, positives, negatives, sample_weight : the training data, as they were given to `fit`
-    rows : integers of shape (k,)
-        Rows of X whose effect is asked for, one at a time.
+    rows : integers of shape (k,), or a list of k arrays of integers
+        Rows of X whose effect is asked for, one at a time; or groups of them.
     on : rows to look at, in any form that the model takes
     method : "exact" or "first_order", default="exact"
 
@@ -182,68 +187,70 @@ def row_effect(
     True
     """
     check_choice("method", method, METHODS)
-    if not isinstance(model, KernelEmbedding | RidgeMachine):
+    if not isinstance(model, KernelEmbedding | LinearMachine):
         raise TypeError(
-            f"model is a {type(model).__name__}; expected a fitted KernelEmbedding or kernel ridge machine."
+            f"model is a {type(model).__name__}; expected a fitted KernelEmbedding, kernel ridge machine or "
+            "GaussianProcessRegressor."
         )
     model.check_input(X)
-    rows = as_row_indices(rows, model.space_.reader(X).n_rows)
-    if isinstance(model, RidgeMachine):
+    groups, named = _groups(rows, model.space_.reader(X).n_rows)
+    if method != "exact" and (named < 0).any():
+        raise ValueError("Groups of rows have an exact effect only: method='exact'.")
+    if isinstance(model, LinearMachine):
         if y is None:
             raise ValueError("The effect of a row on a machine depends on its target: give y= as in fit.")
-        changes = _score_changes(model, X, y, rows, on, sample_weight, method == "exact").norm(dim=2)
-        total = changes.square().mean(1).sqrt()
-        return RowEffects(rows, total.cpu().numpy(), changes.cpu().numpy(), method)
+        found = _score_changes(model, X, y, groups, on, sample_weight, method == "exact")
+        sizes = found.norm(dim=2)
+        total = sizes.square().mean(1).sqrt()
+        return RowEffects(named, total.cpu().numpy(), sizes.cpu().numpy(), method, found.cpu().numpy())
     given = {"positives": positives, "negatives": negatives, "sample_weight": sample_weight}
     Phi = torch.from_numpy(model._mapped(model.features_, on)).double()
     span = _span(model)
     G = Phi @ span
     G = G @ G.mT
     if method == "exact":
-        changes = [_refitted(model, X, row, given, Phi) - G for row in rows]
+        changes = [_refitted(model, X, group, given, Phi) - G for group in groups]
     else:
         turning = _turning(model)
-        parts = model.row_moments(X, rows, **given)
+        parts = model.row_moments(X, named, **given)
         changes = [turning.gram_change(Phi, turning.turn(part)) for part in parts]
     on_rows = torch.stack([change.norm(dim=1) / G.norm(dim=1).clamp(min=1e-300) for change in changes])
     total = torch.stack([change.norm() for change in changes]) / G.norm().clamp(min=1e-300)
-    return RowEffects(rows, total.cpu().numpy(), on_rows.cpu().numpy(), method)
+    return RowEffects(named, total.cpu().numpy(), on_rows.cpu().numpy(), method)
+
+
+def _groups(rows: Any, n_rows: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """Groups of rows, each checked, and the row that each is; -1 for several."""
+    several = isinstance(rows, list | tuple) and any(np.ndim(group) > 0 for group in rows)
+    if not several:
+        named = as_row_indices(rows, n_rows)
+        return list(named[:, None]), named
+    groups = [as_row_indices(group, n_rows) for group in rows]
+    return groups, np.array([group[0] if len(group) == 1 else -1 for group in groups])
 
 
 def _score_changes(
-    machine: RidgeMachine, X: Any, y: Any, rows: np.ndarray, on: Any, sample_weight: Any, exact: bool
+    machine: LinearMachine, X: Any, y: Any, groups: list[np.ndarray], on: Any, sample_weight: Any, exact: bool
 ) -> Tensor:
-    """(k, q, c): how the scores of q rows change without each of k rows of the training data."""
-    machine._check_has_total()
-    loss = getattr(machine, "loss", "squared")
-    if loss != "squared":
-        raise ValueError(
-            f"loss={loss!r} has no closed form, from which the effect of a row would follow: fit with loss='squared'."
-        )
-    total, space = machine.total_, machine.space_
-    assert total is not None
-    class_weight = machine._class_weight(total)
-    sums = total.by_fold(class_weight).total
-    data = machine._reopened(X, y=y, weight=sample_weight)
-    block = data.reader(space.inputs, space.placement).take(rows)
-    Phi = space.features(block.inputs[0]).double()
-    w = torch.ones(len(rows), dtype=torch.float64) if block.weight is None else torch.from_numpy(block.weight)
-    assert block.y is not None
-    if class_weight is not None:
-        w = w * torch.from_numpy(class_weight[block.y])
-    w = w.to(Phi)
-    mu, ybar = sums.about(machine.fit_intercept)
-    centred = sums.centred(mu, ybar)
-    damped = centred.A + machine.penalty_ * torch.eye(len(mu)).to(centred.A)
-    W = torch.linalg.solve(damped, centred.B)
-    constant = 1 / sums.n if machine.fit_intercept else 0.0
-    away = torch.linalg.solve(damped, (Phi - mu).mT)  # (r, k)
-    leverage = w * (((Phi - mu).mT * away).sum(0) + constant)
-    errors = machine.targets_.matrix(block.y).to(Phi) - (Phi - mu) @ W - ybar  # (k, c)
-    factors = -w / (1 - leverage).clamp(min=FULL) if exact else -w
-    queries = torch.from_numpy(machine._mapped(space.features, on)).to(Phi)
-    reach = (queries - mu) @ away + constant  # (q, k)
-    return torch.einsum("qk,kc->kqc", reach * factors, errors)
+    """(k, q, c): how the scores of q rows change without each of k groups of the training data."""
+    rows, single = np.concatenate(groups), all(len(group) == 1 for group in groups)
+    if isinstance(machine, RidgeMachine) and machine.local_ is not None and machine.local_.in_cells:
+        if not single or not exact:
+            raise ValueError("This machine is in cells: ask for the exact effect of one row at a time.")
+        return -torch.from_numpy(_effects_in_cells(machine, rows, on))
+    trained = TrainingRows.given(machine, X, y, rows, sample_weight)
+    if single:
+        known = trained.features(machine)
+        return -LinearInRows.of(machine).effects(query_features(machine, on), *known, exact).transpose(0, 1)
+    ends = np.cumsum([len(group) for group in groups])
+    return group_changes(machine, trained, np.split(np.arange(ends[-1]), ends[:-1]), on)
+
+
+def _effects_in_cells(machine: RidgeMachine, rows: np.ndarray, on: Any) -> np.ndarray:
+    """(k, q, c), in units of encoded targets; zero for rows that share no cell with a query."""
+    found = machine.row_weights(on, n_top=int(machine.n_samples_seen_))
+    effects = found.effects / machine.targets_.unit
+    return np.stack([np.where((found.rows == row)[:, :, None], effects, 0.0).sum(1) for row in rows])
 
 
 def _span(model: KernelEmbedding) -> Tensor:
@@ -254,9 +261,9 @@ def _span(model: KernelEmbedding) -> Tensor:
     return torch.linalg.qr(W / W.norm(dim=0).clamp(min=1e-300))[0].cpu()
 
 
-def _refitted(model: KernelEmbedding, X: Any, row: int, given: dict[str, Any], Phi: Tensor) -> Tensor:
-    """G of the model without a row."""
-    Z = Phi @ _span(model.without_rows(X, [row], **given))
+def _refitted(model: KernelEmbedding, X: Any, rows: np.ndarray, given: dict[str, Any], Phi: Tensor) -> Tensor:
+    """G of the model without some rows."""
+    Z = Phi @ _span(model.without_rows(X, rows, **given))
     return Z @ Z.mT
 
 

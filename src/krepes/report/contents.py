@@ -9,16 +9,10 @@ from typing import Any
 import numpy as np
 
 from krepes.embedding import KernelEmbedding
-from krepes.explain import (
-    Concept,
-    TopLandmarks,
-    coefficient_spectrum,
-    effective_rank,
-    landmark_norms,
-    top_landmarks,
-)
+from krepes.explain import Concept, coefficient_spectrum, effective_rank, landmark_norms
+from krepes.explain.examples import examples, parts_along
 from krepes.explain.expansion import landmark_rows
-from krepes.report.explanations import HEADLINE, choose_directions, top_values
+from krepes.report.explanations import HEADLINE, choose_directions
 from krepes.report.limits import not_for
 from krepes.report.maps import maps, nearest_rows
 from krepes.report.model_card import LOW_COVERAGE, Probe, kappa_words, model_card, probed, subtitle, tiles
@@ -80,6 +74,7 @@ def contents(
     held = ShownSamples([], 0) if samples is None else samples
     groups = [column for column in (given.labels, *given.columns, *held.features) if column is not None]
     directions, notes = _directions(model, shown, given, probe, Z, n_top)
+    made = examples(model, shown.source, n_top)
     return {
         "rows": shown.rows,
         "n_total": shown.n_total,
@@ -101,7 +96,7 @@ def contents(
             "rows_of_data": shown.landmark_rows is not None,
             "labels": given.of_landmarks,
         },
-        "headline": {**_tops(top_landmarks(model, shown.source, n_top=n_top)), **HEADLINE},
+        "headline": {**_tops(made.landmarks, made.shares), **HEADLINE},
         "directions": directions,
         "concepts": [_concept(concept) for concept in given.concepts],
         "spectrum": spectrum.tolist(),
@@ -123,14 +118,14 @@ def _directions(
     """Contributions along directions; notes on directions that were left out."""
     name = "class" if given.labels is None else given.labels.name
     directions, notes = choose_directions(model, probe, name, given.concepts, n_top)
-    tops = top_values(model, shown.source, directions, n_top)
+    tops = parts_along(model, shown.source, [direction.vector for direction in directions], n_top)
     found = [
         {
             "name": direction.name,
             "kind": direction.kind,
-            "constant": float(model.intercept_ @ direction.vector + direction.offset),
+            "constant": top.constant + direction.offset,
             "totals": Z @ direction.vector + direction.offset,
-            **_tops(top),
+            **_tops(top.landmarks, top.parts),
         }
         for direction, top in zip(directions, tops)
     ]
@@ -172,12 +167,12 @@ def _heat(held: ShownSamples, usual: float) -> dict[str, Any] | None:
     }
 
 
-def _tops(top: TopLandmarks) -> dict[str, Any]:
+def _tops(landmarks: np.ndarray, values: np.ndarray) -> dict[str, Any]:
     """Values in STEPS steps of the largest of their row, which halves the page and is far below what is printed."""
-    shares, largest = _shares(top.values)
+    shares, largest = _shares(values)
     return {
-        "n_top": top.landmarks.shape[1],
-        "landmarks": top.landmarks,
+        "n_top": landmarks.shape[1],
+        "landmarks": landmarks,
         "steps": np.rint(STEPS * shares).astype(np.int64),
         "largest": largest,
     }

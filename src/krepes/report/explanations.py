@@ -1,12 +1,12 @@
-"""What the page explains of a row: which landmarks put it where it lies, and along which directions.
+"""What the page explains of a row: which landmarks it is made of, in shares, and what they add along directions.
 
-    headline        the landmarks of the default explanation, the k first of every row       (HEADLINE below)
-    contributions   k(x, x_l) (a_l . v), the k largest of either sign, for every direction v
+    headline   share_l, never negative; with what stays unexplained they add up to 1       (HEADLINE below)
+    parts      w_l (z_l - c) . v of the same landmarks, for every direction v
 
-A direction's value is constant + the sum of all contributions. The constant is gamma . v, plus what makes zero mean
-something: a class of the probe starts from the probe's own intercept, a concept from the mean of its negatives.
-
-Three passes over the rows: one for Z and coverage, one for the headline, one for all directions. Memory O(b m + n k D).
+A direction's value is constant + the sum of parts + what these landmarks leave unexplained. The constant is c . v, of
+the middle of the data, plus what makes zero mean something: a class of the probe starts from the probe's own intercept,
+a concept from the mean of its negatives. Three passes over the rows: one for Z and coverage, one for the headline, one
+for all directions. Memory O(b m + n k D).
 """
 
 from __future__ import annotations
@@ -15,28 +15,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation import ProtocolResult
 from krepes.evaluation.linear import LinearClassifier
-from krepes.explain import Concept, TopLandmarks, as_direction, class_direction
-from krepes.explain.attribution import contributions
-from krepes.explain.expansion import all_values, n_landmarks
+from krepes.explain import Concept, as_direction, class_direction
+from krepes.explain.expansion import n_landmarks
 from krepes.report.model_card import Probe
-from krepes.sources import Source
 
 N_COMPONENTS = 3  # directions among the components
 ROW_BYTES = 730  # of the page for the directions of one row
 
 
 HEADLINE = {
-    "title": "Landmarks that put it there",
-    "about": "Real training examples, sorted by how much of the way from the middle of the data to this row's place "
-    "the example's own term makes: 1 is all of it. Parts can be larger than that, because others take some of it back.",
-    "most": "Owes most to",  # the first landmark
-    "rows": "Rows that owe most to it",  # above a landmark's rows
+    "title": "Made of these examples",
+    "about": "Real training examples that are like this row and lie where it lies, each with its share of the way from "
+    "the middle of the data to this row. Shares are never negative; with what stays unexplained they add up to 100 %.",
+    "most": "Made most of",  # the first landmark
+    "rows": "Rows that are made most of it",  # above a landmark's rows
     "none": "It is not among the first landmarks of any row on this page.",
 }
 
@@ -92,25 +88,4 @@ def _of_classes(probe: Probe | None, label: str, h: int) -> list[Direction]:
     return [
         Direction(f"{label}: {words}", "class", class_direction(classifier, name), float(start))
         for (name, words), start in zip(names.items(), starts)
-    ]
-
-
-def top_values(
-    model: KernelEmbedding, source: Source, directions: Sequence[Direction], n_top: int
-) -> list[TopLandmarks]:
-    """Contributions along every direction: the largest of every row, in one pass, as `top_attribution` gives them."""
-    functions = [contributions(model, direction.vector) for direction in directions]
-    k = min(n_top, n_landmarks(model))
-
-    def largest(K: Tensor) -> Tensor:
-        parts = []
-        for function in functions:
-            V = function(K)
-            best = V.abs().topk(k, dim=1).indices
-            parts += [best.double(), V.gather(1, best).double()]
-        return torch.cat(parts, dim=1)
-
-    columns = np.split(all_values(model, source, largest), 2 * len(functions), axis=1)
-    return [
-        TopLandmarks(ids.astype(np.int64), values, None) for ids, values in zip(columns[::2], columns[1::2])
     ]

@@ -74,17 +74,12 @@ class SampleOptions:
     panel: ClassVar[str] = SAMPLE
 
     sample: Annotated[int | None, option("Explain this row of DATA here.", metavar="ROW", min=0)] = None
-    top: Annotated[int, option("How many landmarks to show.", min=1)] = 8
-    component: Annotated[int | None, option("What every landmark adds to this component.")] = None
-    class_: Annotated[
-        str | None, option("--class", "What every landmark adds for this class.", metavar="LABEL")
-    ] = None
+    top: Annotated[int, option("How many rows to show.", min=1)] = 8
+    component: Annotated[int | None, option("What landmarks add to this component.")] = None
+    class_: Annotated[str | None, option("--class", "What rows add for this class.", metavar="LABEL")] = None
     against: Annotated[
         int | None, option("The difference from this row, along these.", metavar="ROW", min=0)
     ] = None
-    by: Annotated[str, option("Landmarks by contributions, re_expansion or kernel.", metavar="METHOD")] = (
-        "auto"
-    )
 
 
 @command
@@ -95,7 +90,7 @@ def explain(
     page: Page,
     asked: SampleOptions,
     check: Annotated[
-        bool, option("--check", "Measure how faithful each ranking is, on rows of DATA.", panel=SAMPLE)
+        bool, option("--check", "Measure how far explanations can be trusted.", panel=SAMPLE)
     ] = False,
     concept: Annotated[
         list[str], option('Rows that have it, or a rule: "age > 60". Repeatable.', metavar="NAME=FILE|RULE")
@@ -103,10 +98,10 @@ def explain(
     random_state: options.Seed = 0,
     device: options.Device = "auto",
 ) -> dict[str, Any]:
-    """Show which landmarks, real rows of the training data, a representation or a prediction is made of.
+    """Show which real rows of the training data a representation is made of, or which carry a prediction.
 
-    Of a machine, from `krepes train`, it shows how much each column counts; with --sample, what each landmark adds to \
-the prediction of a row. The page of a machine has predictions with intervals, or p-values of novelty.
+    Of a machine, from `krepes train`, it shows how much each column counts; with --sample, the training rows that carry \
+the prediction of a row, the columns that count for it, and the nearest row with another prediction. The page of a machine has predictions with intervals, or p-values of novelty.
 
     \b[cyan]krepes explain people.krepes people.parquet -o report.html[/]
     [cyan]krepes explain people.krepes people.parquet --sample 17 --concept "age > 60"[/]
@@ -116,17 +111,22 @@ the prediction of a row. The page of a machine has predictions with intervals, o
     page.check()
     from krepes import KernelEmbedding, load
     from krepes.cli.explain_machine import explain_machine
-    from krepes.cli.explaining import explain_row, read_concept, show_check
-    from krepes.machines.kernel_ridge.machine import RidgeMachine
+    from krepes.cli.explaining import explain_row, one_row, read_concept, show_check
+    from krepes.explain import explain as explain_rows
+    from krepes.machines import NoveltyDetector
+    from krepes.machines.labelled_machine import LabelledMachine
 
     fitted = load(model, device=device)
     _check(fitted, model, page, asked, check, concept)
     source = rows.open_for(fitted)
-    if not isinstance(fitted, KernelEmbedding | RidgeMachine):
+    if isinstance(fitted, NoveltyDetector):
+        if asked.sample is not None:
+            found = explain_rows(fitted, one_row(source, asked.sample), asked.top)
+            line(str(found))
         return page.write(fitted, source)
     y = _labels(fitted, source, rows, labels)
     found: dict[str, Any] = show_check(fitted, source, y, random_state) if check else {}
-    if isinstance(fitted, RidgeMachine):
+    if isinstance(fitted, LabelledMachine):
         if asked.sample is not None or (page.output is None and not check):
             found |= explain_machine(fitted, source, y, asked)
         return found | page.write(fitted, source)
@@ -143,20 +143,22 @@ def _check(
     """Refuse what does not go together, or not with this model."""
     from krepes import KernelEmbedding
     from krepes.cli.opening import other_use
-    from krepes.machines.kernel_ridge.machine import RidgeMachine
+    from krepes.machines import NoveltyDetector
+    from krepes.machines.labelled_machine import LabelledMachine
 
     along = asked.component is not None or asked.class_ is not None
     if asked.component is not None and asked.class_ is not None:
         raise typer.BadParameter("Give only one of --component and --class.")
-    if isinstance(model, RidgeMachine):
+    if isinstance(model, LabelledMachine | NoveltyDetector):
         if asked.component is not None or concept:
             raise typer.BadParameter("--component and --concept are for representations; this is a machine.")
+        if isinstance(model, NoveltyDetector) and (check or (page.output is None and asked.sample is None)):
+            raise ValueError(f"{other_use(model, path)} Here: --sample ROW, or its page, -o FILE.html.")
     elif not isinstance(model, KernelEmbedding):
-        if page.output is None or asked.sample is not None or check:
-            raise ValueError(f"{other_use(model, path)} Only its page can be written here: -o FILE.html.")
+        raise ValueError(f"{other_use(model, path)} It cannot be explained by rows.")
     elif page.output is None and asked.sample is None and not check:
         raise typer.BadParameter(
-            "Give --sample ROW to explain one row here, --check to compare explanations, or -o FILE.html to write a "
+            "Give --sample ROW to explain one row here, --check to measure explanations, or -o FILE.html to write a "
             "page."
         )
     elif asked.against is not None and not along:

@@ -95,11 +95,16 @@ function headlineSection(i, tops) {
     const agreed = agreementWords(agreements(i, (feature) => feature.ofLandmarks[landmark]).slice(0, 3));
     list.append(el("li", { "data-landmark": landmark, "data-value": value },
       landmarkButton(landmark, pageOfLandmark(landmark) === i), bar(value / largest, false),
-      el("span", { class: "amount" }, number(value)),
+      el("span", { class: "amount" }, percent(value)),
       agreed ? el("p", { class: "agreed" }, agreed) : null));
   }
+  const rest = 1 - tops.reduce((sum, top) => sum + top.value, 0);
+  list.append(el("li", { class: "unexplained", "data-value": rest }, el("span", { class: "name" }, "unexplained by these"),
+    bar(rest / largest, false), el("span", { class: "amount" }, percent(rest))));
   return el("section", {}, el("h3", {}, headline.title), el("p", { class: "help" }, headline.about), list);
 }
+
+const percent = (share) => `${Math.round(100 * share)} %`;
 
 function nearestSection(i) {
   const found = nearestTo(i);
@@ -121,16 +126,16 @@ function contributionSection(i) {
   } });
   directions.forEach((d, k) => choice.append(el("option", { value: k, selected: k === current }, d.kind === "concept" ? `concept: ${d.name}` : d.name)));
   const d = directions[current];
-  const section = el("section", {}, el("h3", {}, "Exact contributions"),
+  const section = el("section", {}, el("h3", {}, "Along a direction"),
     el("label", { class: "field" }, "along ", choice),
     el("p", { class: "help" }, meaning(d)), contributionBars(d, i));
   return section;
 }
 
 function meaning(d) {
-  if (d.kind === "class") return "What each landmark adds to the linear probe's score; the constant is the intercept.";
-  if (d.kind === "concept") return "What each landmark adds to the concept; zero is the mean of the concept's negatives.";
-  return "What each landmark adds to this component; the constant is its intercept.";
+  if (d.kind === "class") return "What these examples add to the linear probe's score, from the middle of the data on.";
+  if (d.kind === "concept") return "What these examples add to the concept, from the middle of the data on; zero is the mean of the concept's negatives.";
+  return "What these examples add to this component, from the middle of the data on.";
 }
 
 function contributionBars(d, i) {
@@ -145,10 +150,12 @@ function contributionBars(d, i) {
   for (const { landmark, value } of tops) {
     list.append(line("landmark-part", landmarkButton(landmark, pageOfLandmark(landmark) === i), value, { "data-landmark": landmark }));
   }
-  if (m > tops.length) list.append(line("others", el("span", { class: "name" }, `all other ${plural(m - tops.length, "landmark")}`), others));
-  list.append(line("constant", el("span", { class: "name" }, "constant"), d.constant));
+  list.append(line("others", el("span", { class: "name" }, "unexplained by these"), others));
+  list.append(line("constant", el("span", { class: "name" }, "middle of the data"), d.constant));
   list.append(el("li", { class: "total", "data-value": total }, el("span", { class: "name" }, "sum = value of this row"), el("span"), el("span", { class: "amount" }, signed(total))));
-  return list;
+  const sizes = tops.reduce((sum, top) => sum + Math.abs(top.value), Math.abs(others));
+  const cancels = sizes > 2 * Math.abs(shown + others);
+  return el("div", {}, cancels ? el("p", { class: "help", id: "cancels" }, "These parts cancel: without sign they are more than twice their sum, so that no single one says much. The shares above do not cancel.") : null, list);
 }
 
 function featureSection(i, tops) {
