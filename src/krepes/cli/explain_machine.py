@@ -1,5 +1,6 @@
-"""One prediction of a machine explained in the terminal: the training rows that carry it, the columns that count for it,
-and the nearest row with another prediction.
+"""One prediction of a machine explained in the terminal.
+
+The training rows that carry it, the columns that count for it, and the nearest row with another prediction.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Examples:
             f"row {row}: {', '.join([*parts]) or 'nothing'}; {100 * self.unexplained[row]:.0f} % unexplained."
         )
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return "\n".join(map(self.words, range(min(20, len(self.shares)))))
 
 

@@ -73,7 +73,7 @@ class Reasons:
         parts = [f"row {r} ({t})" for r, t in zip(self.rows[row], self.targets[row]) if r >= 0]
         return f"row {row}: {self.predictions[row]}, carried by {', '.join(parts) or 'no row'}."
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return "\n".join(map(self.words, range(min(20, len(self.rows)))))
 
 

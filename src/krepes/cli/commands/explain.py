@@ -100,8 +100,9 @@ def explain(
 ) -> dict[str, Any]:
     """Show which real rows of the training data a representation is made of, or which carry a prediction.
 
-    Of a machine, from `krepes train`, it shows how much each column counts; with --sample, the training rows that carry \
-the prediction of a row, the columns that count for it, and the nearest row with another prediction. The page of a machine has predictions with intervals, or p-values of novelty.
+    Of a machine, from `krepes train`, it shows how much each column counts; with --sample, the training rows that \
+carry the prediction of a row, the columns that count for it, and the nearest row with another prediction. The page of \
+a machine has predictions with intervals, or p-values of novelty.
 
     \b[cyan]krepes explain people.krepes people.parquet -o report.html[/]
     [cyan]krepes explain people.krepes people.parquet --sample 17 --concept "age > 60"[/]
@@ -109,7 +110,7 @@ the prediction of a row, the columns that count for it, and the nearest row with
     [cyan]krepes explain people.krepes people.parquet --check --label income[/]
     """
     page.check()
-    from krepes import KernelEmbedding, load
+    from krepes import load
     from krepes.cli.explain_machine import explain_machine
     from krepes.cli.explaining import explain_row, one_row, read_concept, show_check
     from krepes.explain import explain as explain_rows

@@ -8,7 +8,7 @@ function rowText(i) {
   for (const { landmark, value } of topsOf(headline, i)) {
     const agreed = agreementWords(agreements(i, (feature) => feature.ofLandmarks[landmark]).slice(0, 3));
     const label = labels && landmarkLabels ? `, ${levelOf(labels, landmarkLabels[landmark])}` : "";
-    lines.push(`  ${number(value)}  ${landmarkName(landmark)}${label}${agreed ? `. ${agreed}` : ""}`);
+    lines.push(`  ${percent(value)}  ${landmarkName(landmark)}${label}${agreed ? `. ${agreed}` : ""}`);
   }
   lines.push("", "Nearest rows (1 is the usual distance between two rows):");
   for (const { row, distance } of nearestTo(i)) lines.push(`  ${number(distance)}  ${rowName(row)}${labels ? `, ${valueOf(labels, row)}` : ""}`);

@@ -104,8 +104,6 @@ function headlineSection(i, tops) {
   return el("section", {}, el("h3", {}, headline.title), el("p", { class: "help" }, headline.about), list);
 }
 
-const percent = (share) => `${Math.round(100 * share)} %`;
-
 function nearestSection(i) {
   const found = nearestTo(i);
   if (!found.length) return null;
@@ -192,7 +190,7 @@ function showLandmark(l) {
         el("p", { class: "help" }, `The first landmark of ${plural(first, "row")} on this page.`),
         page >= 0 ? el("button", { type: "button", onclick: () => select(page) }, "Explain this row itself") : null)),
     el("section", {}, el("h3", {}, headline.rows), rows.length
-      ? el("div", { class: "examples" }, ...rows.map(({ row, value }) => rowButton(row, number(value))))
+      ? el("div", { class: "examples" }, ...rows.map(({ row, value }) => rowButton(row, percent(value))))
       : el("p", { class: "help" }, headline.none)),
     features.length ? landmarkFeatures(l) : null,
   ]);
