@@ -60,7 +60,7 @@ def captum_values(trained: Trained) -> dict[str, Callable[[], Tensor]]:
 
     def tracin() -> Tensor:
         found = TracInCPFast(
-            torch.nn.Sequential(linear), linear, data, [None], checkpoints_load_func=lambda model, path: 1.0,
+            torch.nn.Sequential(linear), linear, data, ["the solution"], checkpoints_load_func=lambda model, path: 1.0,
             loss_fn=torch.nn.MSELoss(reduction="sum"), batch_size=500,
         )  # fmt: skip
         # the gradient of (y - f)^2 at a query that wants the score to rise along v

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from krepes.base.rows import dense
 from krepes.cli.explaining import one_row
 from krepes.cli.terminal import line, show_table
 from krepes.explain import Examples, Reasons, column_values, counterfactuals, explain, landmarks_are_rows_of
@@ -85,10 +86,11 @@ def _show_rows(found: Reasons | Examples, label: Any) -> dict[str, Any]:
         rest = float(found.unexplained[0])
         show_table(("training row", "share", "similarity"), [*cells, ["unexplained", f"{rest:.0%}"]])
         line(BY_LANDMARKS, style="dim")
-        rows = [{"row": int(r), "share": float(s)} for r, s in zip(names, found.shares[0])]
-        return {"rows": rows, "unexplained": rest}
+        made = [{"row": int(r), "share": float(s)} for r, s in zip(names, found.shares[0])]
+        return {"rows": made, "unexplained": rest}
     each = zip(found.rows[0], found.targets[0], found.similarity[0], found.adds[0], found.effects[0])
-    rows, cells = [], []
+    rows: list[dict[str, Any]] = []
+    cells = []
     for number, target, near, adds, effect in each:
         if number < 0:
             continue
@@ -137,8 +139,8 @@ def _show_other(machine: LabelledMachine, source: Source, x: Source, v: np.ndarr
     line(f"The nearest row with another prediction: {name}, {word} (similarity {found.similarity[0]:.2f}).")
     told: dict[str, Any] = {"row": row, "prediction": word, "similarity": float(found.similarity[0])}
     try:
-        found_values = values_between(machine, encoded_rows(machine, x), found.inputs.double())  # type: ignore[union-attr]
-    except (ValueError, AttributeError):  # no columns
+        found_values = values_between(machine, encoded_rows(machine, x), dense(found.inputs).double())
+    except ValueError:  # no product over columns
         return told
     differs = _columns(found_values, v, "What makes the difference to it:")
     if row >= 0 and isinstance(source, TableSource) and landmarks_are_rows_of(machine, source):

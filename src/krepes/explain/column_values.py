@@ -107,8 +107,8 @@ def product_terms(kernel: Kernel) -> ProductTerms | None:
     """A kernel as a weighted sum of products over columns; of Matern and Laplacian kernels, a mixture of Gaussians."""
     if isinstance(kernel, Reweighted) and isinstance(kernel.kernel, Kernel):
         inner = product_terms(kernel.kernel)
-        diagonal = np.ndim(kernel.M) == 1
-        return [(w, Reweighted(each, kernel.M)) for w, each in inner] if inner and diagonal else None  # type: ignore[arg-type,misc]
+        diagonal = np.ndim(np.asarray(kernel.M)) == 1
+        return [(w, Reweighted(each, kernel.M)) for w, each in inner] if inner and diagonal else None  # type: ignore[arg-type]
     if not (isinstance(kernel, Matern) or (isinstance(kernel, Laplacian) and kernel.norm == 2)):
         return kernel.product_terms()
     nu = kernel.nu if isinstance(kernel, Matern) else 0.5

@@ -90,8 +90,8 @@ def examples(model: Explained, X: Any, n_top: int = 8) -> Examples:
 
 
 def agreement(expansion: Expansion) -> Values:
-    """k_x -> p, (b, m): the measure by which landmarks are chosen."""
-    return lambda K: _alike(expansion, K.double())[2]
+    """k_x -> p^2, (b, m): the measure by which landmarks are chosen, to which shares are proportional."""
+    return lambda K: _alike(expansion, K.double())[2].square()
 
 
 def _alike(expansion: Expansion, K: Tensor) -> tuple[Tensor, Tensor, Tensor]:

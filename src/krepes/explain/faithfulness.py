@@ -195,10 +195,11 @@ def faithfulness(
         check_count(name, value, least)
     model.check_input(X)
     labels, generator = None if y is None else as_array(y, "y"), generator_of(random_state)
-    kept = TrainingRows.kept_by(model) if isinstance(model, RidgeMachine) else None
-    if kept is not None and not (model.local_ is not None and model.local_.in_cells):
-        found, facts, title = retrained_check(model, kept, X, labels, n_rows, generator)
-        return Faithfulness(found, facts, title, "explain")
+    if isinstance(model, RidgeMachine) and not (model.local_ is not None and model.local_.in_cells):
+        kept = TrainingRows.kept_by(model)
+        if kept is not None and getattr(model, "loss", "squared") == "squared":
+            found, facts, title = retrained_check(model, kept, X, labels, n_rows, generator)
+            return Faithfulness(found, facts, title, "explain")
     checked(model)
     if fit_rows is None and landmarks_are_rows_of(model, X):
         fit_rows, fit_labels = X, labels

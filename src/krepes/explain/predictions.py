@@ -111,7 +111,7 @@ def explain(
     """
     check_count("n_top", n_top)
     if isinstance(model, NoveltyDetector):
-        return model.explain(X, n_nearest=n_top)
+        return model.explain(X, n_landmarks=n_top)
     kept = TrainingRows.kept_by(model) if isinstance(model, RidgeMachine) else None
     if kept is None or getattr(model, "loss", "squared") != "squared":
         return examples(model, X, n_top)
@@ -124,7 +124,7 @@ def explain(
     found = (_in_cells if in_cells else _by_rows)(model, kept, X, V, n_top)
     places, similarity, adds, effects, mean = found
     known = np.append(kept.numbers, -1)
-    targets = np.append(_targets(model, kept.y).astype(object), None)
+    targets = np.array([*_targets(model, kept.y).tolist(), None], dtype=object)
     constant = mean + shift
     others = totals - constant - adds.sum(1)
     return Reasons(
@@ -258,15 +258,15 @@ def counterfactuals(machine: LabelledMachine, X: Any) -> Counterfactuals:
             f"machine is a {type(machine).__name__}; expected a kernel machine or Gaussian process."
         )
     machine.check_input(X)
-    kept = machine.total_.kept if isinstance(machine, RidgeMachine) and machine.total_ is not None else None
-    if kept is not None and isinstance(machine, RidgeMachine):
+    known: np.ndarray | None
+    if isinstance(machine, RidgeMachine) and machine.total_ is not None:
+        kept = machine.total_.kept
         held = machine._solved().held_out
-        numbers, inputs, theirs = held.rows.numpy(), kept.inputs, held.predictions.numpy()
-        if not np.array_equal(numbers, kept.rows.numpy()):
-            place = {row: i for i, row in enumerate(kept.rows.tolist())}
-            inputs = take_rows(kept.inputs, np.array([place[row] for row in numbers.tolist()]))
+        place = {row: i for i, row in enumerate(kept.rows.tolist())}
+        known, theirs = held.rows.numpy(), held.predictions.numpy()
+        inputs = take_rows(kept.inputs, np.array([place[row] for row in known.tolist()]))
     else:
-        numbers, inputs = known_rows(machine)
+        known, inputs = known_rows(machine)
         theirs = Expansion.of(machine).values.cpu().numpy()
     own = machine._scores(X)
     rows = _inputs(machine, X)
@@ -278,7 +278,7 @@ def counterfactuals(machine: LabelledMachine, X: Any) -> Counterfactuals:
         differs = mine[:, None] != others
     best = np.where(differs, S, -np.inf).argmax(1)
     none = ~differs.any(1)
-    found = None if numbers is None else np.where(none, -1, numbers[best])
+    found = None if known is None else np.where(none, -1, known[best])
     return Counterfactuals(
         found, others[best], np.where(none, np.nan, S[np.arange(len(S)), best]), take_rows(inputs, best)
     )

@@ -99,8 +99,9 @@ class Trained:
         V: Tensor,
         S: Tensor,
     ) -> Trained:
-        """Solved from these rows, with the same penalty."""
-        fitted = replace(linear, sums=NormalSums.of_rows(Phi, Y, weight))
+        """Solved from these rows, with the same penalty; rows of weight zero are not there."""
+        there = weight > 0
+        fitted = replace(linear, sums=NormalSums.of_rows(Phi[there], Y[there], weight[there]))
         return cls(fitted, Phi, Y, weight, queries, V, S)
 
     def only(self, counts: Tensor) -> Trained:

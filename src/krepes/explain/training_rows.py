@@ -73,11 +73,13 @@ class LinearInRows:
     def of(cls, machine: LinearMachine) -> LinearInRows:
         """Of a ridge machine with landmarks, or of the mean of a Gaussian process."""
         machine._check_has_total()
-        total = machine.total_
-        assert total is not None
         centred = bool(machine.fit_intercept)
         if isinstance(machine, GaussianProcessRegressor):
-            return cls(total.equations, machine.noise_ / machine.amplitude_, (False, centred))
+            process = machine.total_
+            assert process is not None
+            return cls(process.equations, machine.noise_ / machine.amplitude_, (False, centred))
+        total = machine.total_
+        assert total is not None
         loss = getattr(machine, "loss", "squared")
         if loss != "squared":
             raise ValueError(
@@ -121,7 +123,7 @@ class LinearInRows:
             steady = (1 - queries @ total)[:, None, None] * moved
         elif self.centres[0]:
             reach, own = reach + 1 / n, own + 1 / n
-        factors = weight / (1 - weight * own).clamp(min=FULL) if exact else weight
+        factors = weight / (1 - weight * own).clamp(min=FULL)
         return (reach * factors)[:, :, None] * errors + steady
 
 
@@ -171,7 +173,8 @@ class TrainingRows:
 
 
 def _weighed(machine: Any, y: np.ndarray, weight: Tensor) -> Tensor:
-    found = machine._class_weight(machine.total_) if isinstance(machine, RidgeMachine) else None
+    total: Any = machine.total_
+    found = machine._class_weight(total) if isinstance(machine, RidgeMachine) else None
     return weight.double() if found is None else weight * torch.from_numpy(found[y])
 
 

@@ -110,7 +110,7 @@ a machine has predictions with intervals, or p-values of novelty.
     [cyan]krepes explain people.krepes people.parquet --check --label income[/]
     """
     page.check()
-    from krepes import load
+    from krepes import KernelEmbedding, load
     from krepes.cli.explain_machine import explain_machine
     from krepes.cli.explaining import explain_row, one_row, read_concept, show_check
     from krepes.explain import explain as explain_rows
@@ -122,15 +122,16 @@ a machine has predictions with intervals, or p-values of novelty.
     source = rows.open_for(fitted)
     if isinstance(fitted, NoveltyDetector):
         if asked.sample is not None:
-            found = explain_rows(fitted, one_row(source, asked.sample), asked.top)
-            line(str(found))
+            line(str(explain_rows(fitted, one_row(source, asked.sample), asked.top)))
         return page.write(fitted, source)
+    assert isinstance(fitted, KernelEmbedding | LabelledMachine)
     y = _labels(fitted, source, rows, labels)
     found: dict[str, Any] = show_check(fitted, source, y, random_state) if check else {}
     if isinstance(fitted, LabelledMachine):
         if asked.sample is not None or (page.output is None and not check):
             found |= explain_machine(fitted, source, y, asked)
         return found | page.write(fitted, source)
+    assert isinstance(fitted, KernelEmbedding)
     concepts = [read_concept(fitted, source, text, rows, random_state) for text in concept]
     if asked.sample is not None:
         found |= explain_row(fitted, source, y, asked, concepts, random_state)
