@@ -1,4 +1,4 @@
-"""The effect of a row is the difference from a fit without it; to first order, the derivative by its weight."""
+"""The effect of rows is the difference from a fit without them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import torch
 
 from krepes import KernelEmbedding
 from krepes.explain import row_effect
-from krepes.explain.row_effect import _span, _turning
+from krepes.explain.row_effect import _span
+from krepes.kernels import Gaussian
 from krepes.losses import BarlowTwins, VICReg
-from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.machines import GaussianProcessRegressor, KernelRidgeClassifier, KernelRidgeRegressor
+from krepes.machines.cells.choosing import Cells
 from refusals import refuses
 
 RNG = np.random.default_rng(0)
@@ -82,26 +84,6 @@ def test_the_exact_effect_is_the_change_of_the_span(model):
         assert np.allclose(found.on[place], by_row, rtol=1e-6)
 
 
-@pytest.mark.parametrize("row", [7, 50])
-def test_first_order_is_the_derivative_by_the_weight(model, row):
-    """d G / d w by central differences; leaving out is -n / (n - 1) of it to first order."""
-    step = 1e-4
-    ends = [span_gram(fitted(model.loss, model.space_, counting(row, 1 + s))) for s in (step, -step)]
-    expected = -(ends[0] - ends[1]) / (2 * step) * len(X) / (len(X) - 1)
-    turning = _turning(model)
-    part = next(model.row_moments(X, [row]))
-    Phi = torch.from_numpy(model._mapped(model.features_, NEW)).double()
-    found = turning.gram_change(Phi, turning.turn(part)).numpy()
-    assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
-
-
-def test_first_order_ranks_rows_like_the_exact_effect(model):
-    rows = np.arange(0, 90, 4)
-    exact, first = (row_effect(model, X, rows, on=NEW, method=m).total for m in ("exact", "first_order"))
-    ranks = [np.argsort(np.argsort(total)) for total in (exact, first)]
-    assert np.corrcoef(ranks)[0, 1] > 0.9
-
-
 def test_moments_by_fold_and_an_automatic_width():
     model = KernelEmbedding("auto", loss="kernel_pca", **EXACT).fit(X)
     less = model.without_rows(X, [5])
@@ -136,8 +118,43 @@ def test_classes_and_weights_of_a_ridge_machine():
     K = machine.features_.kernel_block(torch.from_numpy(NEW)).numpy()
     change = K @ (again.dual_coef_ - machine.dual_coef_) + again.intercept_ - machine.intercept_
     assert np.allclose(found.on[0], np.linalg.norm(change, axis=1), rtol=1e-7)
-    first = row_effect(machine, X, [4], on=NEW, y=kind, sample_weight=weight, method="first_order")
-    assert (first.on < found.on).all()  # because 1 - h < 1
+
+
+@pytest.mark.parametrize("kind", [KernelRidgeRegressor, GaussianProcessRegressor], ids=["ridge", "process"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_rows_and_groups_equal_a_refit_to_1e8(kind, intercept):
+    """Single rows in closed form, groups from sums; penalty, noise and amplitude stay as they are."""
+    fixed = {"penalty": 0.1} if kind is KernelRidgeRegressor else {"noise": 0.05, "amplitude": 1.0}
+    settings = {**fixed, "fit_intercept": intercept, "kernel": Gaussian(2.0), "input_metric": None, **EXACT}
+    machine = kind(**settings).fit(X, y)
+    groups = [np.array([4]), np.array([8, 30, 61])]
+    found = row_effect(machine, X, groups, on=NEW, y=y)
+    alone = row_effect(machine, X, [4, 8], on=NEW, y=y)
+    assert np.allclose(alone.changes[0], found.changes[0], rtol=1e-8, atol=1e-12)
+    for group, changes in zip(groups, found.changes):
+        weight = np.ones(len(X))
+        weight[group] = 0
+        again = kind(**settings).fit(X, y, sample_weight=weight, space=machine.space_)
+        expected = again.predict(NEW) - machine.predict(NEW)
+        own = machine.targets_.scale[0]
+        if kind is KernelRidgeRegressor or not intercept:
+            assert np.allclose(changes[:, 0] * own, expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
+        # the units of a process follow the rows, so that its noise does: compare in sums
+    assert found.rows.tolist() == [4, -1]
+
+
+def test_cells_know_the_effect_of_a_row():
+    rng = np.random.default_rng(1)
+    rows = rng.standard_normal((400, 3))
+    target = np.sin(rows[:, 0]) + 0.1 * rng.standard_normal(400)
+    machine = KernelRidgeRegressor(local=Cells(size=100, n_partitions=2), random_state=0).fit(rows, target)
+    queries = rng.standard_normal((5, 3))
+    found = row_effect(machine, rows, [11], on=queries, y=target)
+    weights = machine.row_weights(queries, 400)
+    expected = np.where(weights.rows == 11, weights.effects[:, :, 0], 0).sum(1)
+    assert np.allclose(-found.changes[0, :, 0] * machine.targets_.scale[0], expected, rtol=1e-9, atol=1e-12)
+    with refuses(ValueError, "one row at a time"):
+        row_effect(machine, rows, [np.array([1, 2])], on=queries, y=target)
 
 
 @pytest.mark.parametrize(
@@ -146,9 +163,8 @@ def test_classes_and_weights_of_a_ridge_machine():
         ({"rows": [90]}, ("rows 0", "89")),
         ({"rows": [3, 3]}, ("row", "twice")),
         ({"rows": [0.5]}, "indices"),
-        ({"rows": [1], "method": "guess"}, ("'exact'", "'first_order'")),
     ],
-    ids=["out of range", "twice", "fraction", "method"],
+    ids=["out of range", "twice", "fraction"],
 )
 def test_refusals(arguments, message):
     model = fitted("kernel_pca")
@@ -157,9 +173,6 @@ def test_refusals(arguments, message):
 
 
 def test_models_without_a_closed_form_say_so():
-    model = fitted("barlow_twins")
-    with refuses(ValueError, "method='exact'"):
-        row_effect(model, X, [1], on=NEW, method="first_order")
     machine = KernelRidgeClassifier(loss="logistic", **EXACT).fit(X, y > 0)
     with refuses(ValueError, "loss='squared'"):
         row_effect(machine, X, [1], on=NEW, y=y > 0)
