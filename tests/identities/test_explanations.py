@@ -70,14 +70,11 @@ def made_of(model, rows, k):
         )
         alike = near.clip(0) * cosine.clip(0)
         first = np.argsort(-alike, kind="stable")[:k]
-        steps = np.stack(
-            [
-                near[at].clip(0) * alike[at] * (means[at] - centre) / np.linalg.norm(means[at] - centre)
-                for at in first
-            ]
-        )
+        unit = (means - centre) / np.linalg.norm(means - centre, axis=1, keepdims=True)
+        steps = (near.clip(0) * alike)[first, None] * unit[first]
         whole = steps.sum(0)
-        shares = steps @ own * (whole @ own) / (whole @ whole) / (own @ own)
+        size = (whole @ whole) or np.inf  # none lies on the same side
+        shares = steps @ own * (whole @ own) / size / (own @ own)
         found.append((first, shares))
     return found
 

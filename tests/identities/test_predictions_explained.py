@@ -34,7 +34,7 @@ EXACT = {"n_landmarks": 30, "random_state": 0, "dtype": "float64"}
 
 def test_rows_add_up_to_a_quantity():
     """prediction = mean + what rows add; with all rows shown, nothing is left over."""
-    machine = KernelRidgeRegressor(**EXACT).fit(X, y)
+    machine = KernelRidgeRegressor(penalty=0.1, kernel=Gaussian(2.0), input_metric=None, **EXACT).fit(X, y)
     few, all_rows = explain(machine, NEW, 5), explain(machine, NEW, 120)
     for found in (few, all_rows):
         total = found.constant + found.adds.sum(1) + found.others
