@@ -15,7 +15,7 @@ import numpy as np
 from recording import data_file, record
 
 from krepes import KernelEmbedding
-from krepes.explain import top_attribution, top_influence, top_leave_out
+from krepes.explain.examples import examples, parts_along
 
 
 def best(function: Callable[[], object], repeats: int = 3) -> float:
@@ -44,9 +44,9 @@ def main() -> None:
         "seconds of the kernel values": round(block, 3),
     }
     explanations = {
-        "influence": lambda: top_influence(model, rows, args.top),
-        "attribution": lambda: top_attribution(model, rows, 0, args.top),
-        "leave out": lambda: top_leave_out(model, rows, args.top),
+        "transform": lambda: model.transform(rows),
+        "examples": lambda: examples(model, rows, args.top),
+        "parts along a component": lambda: parts_along(model, rows, [0], args.top),
     }
     for name, explain in explanations.items():
         seconds = best(explain)

@@ -16,12 +16,10 @@ from sklearn.datasets import load_digits
 from krepes import KernelEmbedding
 from krepes.explain import (
     Concept,
-    attribution,
     coefficient_spectrum,
     effective_rank,
+    explain,
     faithfulness,
-    re_expansion,
-    top_landmarks,
 )
 from krepes.report import write_report
 from krepes.solvers import SGD
@@ -31,33 +29,20 @@ model = KernelEmbedding(16, n_landmarks=200, random_state=0).fit(images[:1500])
 new = images[1502:1503]
 
 # %%
-# The training images that matter most for a new one, and a sum of three that comes close to it.
-print(
-    "a", digits[1502], "and the training images that explain it:", digits[top_landmarks(model, new).rows[0]]
-)
-top = top_landmarks(model, new)
+# The training images that a new one is made of, in shares that add up to what is explained.
+found = explain(model, new, n_top=5)
+print("a", digits[1502], "is made of", digits[found.rows[0]], np.round(found.shares[0], 2))
+print(f"and {found.unexplained[0]:.0%} of it stay unexplained")
 figure, axes = plt.subplots(1, 6, figsize=(8, 1.8), layout="constrained")
-for axis, image, name in zip(
-    axes, [new[0], *images[top.rows[0][:5]]], ["new image", *digits[top.rows[0][:5]]]
-):
+shown = [new[0], *images[found.rows[0]]]
+for axis, image, share in zip(axes, shown, ["new image", *(f"{share:.0%}" for share in found.shares[0])]):
     axis.imshow(image, cmap="gray_r")
-    axis.set(xticks=[], yticks=[], xlabel=name)
+    axis.set(xticks=[], yticks=[], xlabel=share)
 plt.show()
-print(re_expansion(model, new, n_top=3).words(0))
 
 # %%
-# Is the explanation faithful, and what is one component made of?
-print(
-    faithfulness(
-        model, images[:1500], digits[:1500], methods=["contributions", "re_expansion", "kernel"], n_rows=100
-    )
-)
-parts = attribution(model, new, direction=0, form="values")
-print(
-    f"component 0 is {parts.sum() + model.intercept_[0]:.3f}:",
-    np.round(np.sort(parts[0])[[0, 1, -2, -1]], 2),
-    "...",
-)
+# Is the explanation faithful?
+print(faithfulness(model, images[:1500], digits[:1500], n_rows=100))
 
 # %%
 # A concept is given by images that have it and images that do not.

@@ -21,22 +21,18 @@ from krepes.explain import (
     class_coverage,
     class_direction,
     coefficient_spectrum,
+    column_values,
     concept_profile,
-    contrast,
+    counterfactuals,
     effective_rank,
+    explain,
     faithfulness,
-    influence,
     landmark_norms,
     landmarks_are_rows_of,
-    leave_out,
-    re_expansion,
     row_effect,
     tcav,
-    top_attribution,
-    top_influence,
-    top_landmarks,
-    top_leave_out,
 )
+from krepes.machines import KernelRidgeRegressor
 from krepes.report import write_report
 
 
@@ -67,36 +63,24 @@ DIRECTIONS = mostly(
 TOP = mostly([1, 5, 100], [0, -1, 2.5, "few", None])
 
 
-@target("attribution", "top_attribution", "contrast", "as_direction", "TopLandmarks", weight=2)
+@target("attribution", "as_direction", weight=2)
 def attributions(draw: Draw) -> Any:
     (model, X), direction = model_and_rows(draw), draw(DIRECTIONS)
-    found = attribution(model, X, direction)
-    top = top_attribution(model, X, direction, n_top=draw(TOP))
-    other = draw(often((2, st.just(X)), (1, rows())))
-    return found, top, contrast(model, X, other, direction), as_direction(model, direction)
+    return attribution(model, X, direction), as_direction(model, direction)
 
 
-@target("influence", "leave_out", "top_influence", "top_leave_out", weight=2)
-def influences(draw: Draw) -> Any:
-    model, X = model_and_rows(draw)
-    top = draw(TOP)
-    return (
-        influence(model, X),
-        leave_out(model, X),
-        top_influence(model, X, top),
-        top_leave_out(model, X, top),
-    )
-
-
-BY = mostly(["auto", "contributions", "re_expansion", "kernel"], ["guess", None, 3])
-
-
-@target("top_landmarks", "RowExplanations", "re_expansion", "ReExpansion", weight=2)
+@target("explain", "Examples", "Reasons", "column_values", "ColumnValues", weight=2)
 def explained_rows(draw: Draw) -> Any:
     model, X = model_and_rows(draw)
-    few = re_expansion(model, X, draw(TOP))
-    top = top_landmarks(model, X, draw(BY), draw(TOP))
-    return top.values, top.shares, top.others, few.weights, few.error
+    found = explain(model, X, draw(TOP))
+    return found.shares, found.unexplained, column_values(model, X).values
+
+
+@target("counterfactuals", "Counterfactuals", weight=1)
+def others(draw: Draw) -> Any:
+    X = draw(rows())
+    machine = KernelRidgeRegressor(n_landmarks=10, random_state=0).fit(X, np.arange(n_rows(X)) % 3)
+    return counterfactuals(machine, X).similarity
 
 
 @target("faithfulness", "Faithfulness", weight=0.5)
@@ -104,18 +88,17 @@ def checks(draw: Draw) -> Any:
     model, X = model_and_rows(draw)
     y = draw(often((1, st.none()), (2, labels(n_rows(X), sane=True)), (1, labels(n_rows(X)))))
     settings = draw(
-        mostly([{}, {"n_rows": 5}, {"steps": (1, 2)}], [{"n_rows": 0}, {"steps": (0,)}, {"n_random": -1}])
+        mostly([{}, {"n_rows": 5}, {"n_random": 2}], [{"n_rows": 0}, {"n_refits": -1}, {"n_random": -1}])
     )
-    found = faithfulness(model, X, y, methods=["contributions", "kernel"], **{"n_random": 1} | settings)
-    return found.methods["contributions"].remains, found.accuracy
+    found = faithfulness(model, X, y, **{"n_random": 1} | settings)
+    return found.methods["explain"]["deletion"]
 
 
 @target("row_effect", "RowEffects", weight=1)
 def effects(draw: Draw) -> Any:
     model, X = model_and_rows(draw)
     which = draw(mostly([[0], np.array([0])], [[-1], [0, 0], [10**9], [0.5], "first", None]))
-    method = draw(mostly(["exact", "first_order"], ["guess", None]))
-    found = row_effect(model, X, which, on=X, method=method)
+    found = row_effect(model, X, which, on=X)
     return found.total, found.on
 
 

@@ -25,7 +25,7 @@ from fuzz.cases import Failure, Report
 from fuzz.outcome import Outcome
 from krepes import KernelAutoencoder, KernelEmbedding, load
 from krepes.base.components import named
-from krepes.explain import influence, top_landmarks
+from krepes.explain import attribution, explain
 from krepes.kernels import EmpiricalNTK, Kernel
 from krepes.machines import (
     Cells,
@@ -56,8 +56,8 @@ class Case:
     def calls(self) -> dict[str, Callable[[], Any]]:
         found = {m: partial(getattr(self.model, m), self.X) for m in METHODS if hasattr(self.model, m)}
         if isinstance(self.model, KernelEmbedding):
-            found["top_landmarks"] = partial(top_landmarks, self.model, self.X)
-            found["influence"] = partial(influence, self.model, self.X)
+            found["explain"] = partial(explain, self.model, self.X)
+            found["attribution"] = partial(attribution, self.model, self.X, 0)
         return found
 
 

@@ -13,9 +13,7 @@ from krepes.explain import (
     class_coverage,
     class_direction,
     concept_profile,
-    contrast,
-    influence,
-    top_influence,
+    explain,
 )
 from refusals import refuses
 
@@ -42,19 +40,14 @@ def test_directions(direction, message):
 @pytest.mark.parametrize("n_top", [0, -1, 2.5, True, "3"])
 def test_numbers_of_landmarks(n_top):
     with refuses(ValueError, "n_top="):
-        top_influence(MODEL, X, n_top)
+        explain(MODEL, X, n_top)
 
 
 def test_unfitted_models_and_other_columns():
     with refuses((NotFittedError, AttributeError), "KernelEmbedding", "fitted"):
-        influence(KernelEmbedding(), X)
+        explain(KernelEmbedding(), X)
     with refuses(ValueError, "features"):
-        influence(MODEL, X[:, :2])
-
-
-def test_pairs_of_unequal_length():
-    with refuses(ValueError, "10 rows", "3"):
-        contrast(MODEL, X[:10], X[:3], 0)
+        explain(MODEL, X[:, :2])
 
 
 def test_labels():

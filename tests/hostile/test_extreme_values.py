@@ -66,22 +66,17 @@ from krepes.explain import (
     class_coverage,
     class_direction,
     coefficient_spectrum,
+    column_values,
     concept_profile,
-    contrast,
+    counterfactuals,
     effective_rank,
+    explain,
     faithfulness,
-    influence,
     landmark_norms,
     landmarks_are_rows_of,
-    leave_out,
-    re_expansion,
     row_effect,
     target_direction,
     tcav,
-    top_attribution,
-    top_influence,
-    top_landmarks,
-    top_leave_out,
 )
 from krepes.kernels import Gaussian
 from krepes.machines import (
@@ -432,9 +427,7 @@ OF_ROWS: dict[str, list[Call]] = {
         Call(lambda Z: concept_profile(Z, X, concept())),
         Call(lambda Z: concept_profile(model(), X, Z)),
     ],
-    "contrast": [Call(lambda Z: contrast(model(), X, Z, 0)), Call(lambda Z: contrast(model(), Z, X[:1], 0))],
     "effective_rank": [Call(effective_rank)],
-    "influence": [Call(lambda Z: influence(model(), Z)), Call(lambda Z: influence(Z, X))],
     "landmark_norms": [Call(landmark_norms)],
     "KernelRidgeClassifier": of_machine(KernelRidgeClassifier, "predict", "predict_proba"),
     "KernelRidgeRegressor": of_machine(KernelRidgeRegressor, "predict", "predict_interval"),
@@ -448,18 +441,17 @@ OF_ROWS: dict[str, list[Call]] = {
     "target_direction": [Call(target_direction)],
     "write_machine_page": [Call(lambda Z: write_machine_page(Z, X, f"{folder().name}/machine.html"))],
     "landmarks_are_rows_of": [Call(lambda Z: landmarks_are_rows_of(model(), Z))],
-    "leave_out": [Call(lambda Z: leave_out(model(), Z)), Call(lambda Z: leave_out(Z, X))],
-    "top_attribution": [Call(lambda Z: top_attribution(model(), Z, 0))],
-    "faithfulness": [Call(lambda Z: faithfulness(model(), Z, n_rows=5, methods=["contributions"]))],
-    "re_expansion": [Call(lambda Z: re_expansion(model(), Z))],
+    "faithfulness": [Call(lambda Z: faithfulness(model(), Z, n_rows=5))],
+    "explain": [Call(lambda Z: explain(model(), Z))],
+    "column_values": [Call(lambda Z: column_values(model(), Z))],
+    "counterfactuals": [
+        Call(lambda Z: counterfactuals(KernelRidgeRegressor(random_state=0).fit(X, X[:, 0]), Z))
+    ],
     "row_effect": [
         Call(lambda Z: row_effect(model(), Z, [0], on=X)),
         Call(lambda Z: row_effect(model(), X, [0], on=Z)),
     ],
     "tcav": [Call(lambda Z: tcav(concept(), Z, PROBE, 1))],
-    "top_landmarks": [Call(lambda Z: top_landmarks(model(), Z))],
-    "top_influence": [Call(lambda Z: top_influence(model(), Z))],
-    "top_leave_out": [Call(lambda Z: top_leave_out(model(), Z))],
     "write_report": [
         Call(lambda Z: report_of(model(), Z)),
         Call(lambda Z: report_of(model(), X, columns={"c": Z})),
@@ -815,20 +807,6 @@ def test_dates_are_no_predictions_and_no_targets(dates):
         prune_ensemble(X, y=dates[:, 0])
     with refuses(ValueError, "X", "numbers"):
         SubspaceClustering(2).fit(dates)
-
-
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_leaving_out_needs_a_kernel_with_a_norm(seed):
-    """A sigmoid kernel is indefinite on many landmarks: no nearest function exists, and the error says so."""
-    rows = np.random.default_rng(seed).normal(size=(80, 3))
-    fitted = KernelEmbedding(3, kernel="sigmoid", landmarks="uniform", n_landmarks=40, random_state=seed).fit(
-        rows
-    )
-    for function in (leave_out, top_leave_out):
-        with refuses(ValueError, "positive semi-definite", "eigenvalues", "influence"):
-            function(fitted, rows)
-    assert np.isfinite(influence(fitted, rows)).all()
 
 
 @pytest.mark.parametrize("method", ["svm", "mean_difference"])

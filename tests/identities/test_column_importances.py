@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from krepes import load
-from krepes.explain import attribution, class_direction, influence, leave_out, target_direction
+from krepes.explain import attribution, class_direction, target_direction
 from krepes.kernels import Reweighted
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor
 from krepes.machines.fold_choices import stratified_folds
@@ -190,15 +190,3 @@ def test_two_classes_are_explained_as_they_are_decided():
     v = class_direction(machine, True)
     total = attribution(machine, X[:5], v).sum(1) + machine.intercept_ @ v
     np.testing.assert_allclose(total, machine.decision_function(X[:5]), atol=1e-8)
-
-
-def test_influence_and_leave_out_of_a_machine(classifier):
-    K = classifier.kernel_(X[:3], classifier.landmarks_).numpy()
-    A = classifier.dual_coef_
-    np.testing.assert_allclose(influence(classifier, X[:3]), K * np.linalg.norm(A, axis=1), rtol=1e-8)
-    K_mm = classifier.kernel_(classifier.landmarks_).numpy()
-    others = np.arange(1, 50)
-    # f without landmark 0: the nearest function, in the kernel's norm, that the others can express.
-    B = np.linalg.solve(K_mm[np.ix_(others, others)], K_mm[others] @ A)
-    moved = np.linalg.norm(K @ A - K[:, others] @ B, axis=1)
-    np.testing.assert_allclose(leave_out(classifier, X[:3])[:, 0], moved, rtol=1e-3, atol=1e-8)

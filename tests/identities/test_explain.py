@@ -1,4 +1,4 @@
-"""Explanations are parts of the model: contributions add up, influences are a loop, removals are a smaller model."""
+"""Explanations are parts of the model: terms add up, and concepts are in them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from krepes.explain import (
     class_coverage,
     coefficient_spectrum,
     effective_rank,
+    explain,
     landmark_norms,
 )
 from krepes.kernels import Gaussian
@@ -138,3 +139,30 @@ def test_spectrum_and_effective_rank(model):
     assert np.allclose(values[: len(singular)], singular**2, rtol=1e-5, atol=1e-9 * values[0])
     assert 1 <= effective_rank(values) <= 4
     assert effective_rank(np.zeros(3)) == 0.0
+
+
+def test_the_concept_profile(model):
+    concept = Concept(X[X[:, 0] > 0.5], X[X[:, 0] < -0.5], n_permutations=5).fit(model)
+    profile = concept_profile(model, NEW, concept, n_top=3)
+    Z_m = landmark_representation(model)
+    assert np.allclose(profile.alignment, (Z_m - concept.origin_) @ concept.direction_)
+    lengths = loop(model, NEW, lambda k, a: k * np.linalg.norm(a))
+    found = np.take_along_axis(lengths, profile.top.landmarks, 1)
+    assert np.allclose(profile.top.values, found, atol=1e-5 * np.abs(lengths).max())
+    assert np.allclose(np.abs(found), -np.sort(-np.abs(lengths), axis=1)[:, :3], rtol=1e-4)
+    assert np.allclose(profile.scores, profile.alignment[profile.top.landmarks] * profile.top.values)
+    assert np.allclose(profile.psi, profile.scores.sum(1))
+    parts = attribution(model, NEW, concept)
+    expected = np.take_along_axis(parts, profile.top.landmarks, 1)
+    assert np.allclose(profile.exact, expected, atol=1e-5 * np.abs(parts).max())
+    shift = (concept.origin_ - model.intercept_) @ concept.direction_
+    assert np.allclose(profile.sample, profile.exact_total - shift)
+
+
+def test_objects_are_explained_too():
+    words = ["aa", "ab", "bb", "ba", "abab", "bbbb"] * 5
+    kernel = lambda X, Y: np.array([[sum(min(x.count(c), y.count(c)) for c in "ab") for y in Y] for x in X])  # noqa: E731
+    model = KernelEmbedding(2, kernel=kernel, loss="kernel_pca", n_landmarks=5, random_state=0).fit(words)
+    parts = attribution(model, words[:6], 0)
+    assert np.allclose(parts.sum(1) + model.intercept_[0], model.transform(words[:6])[:, 0], atol=1e-4)
+    assert explain(model, words[:6], 2).landmarks.shape == (6, 2)

@@ -15,7 +15,7 @@ from krepes import load
 from krepes.alignment import cka, prune_ensemble
 from krepes.cli.app import app
 from krepes.cli.command import EXIT_CODES
-from krepes.explain import top_landmarks
+from krepes.explain.examples import examples
 
 rng = np.random.default_rng(0)
 SMALL = ["--n-landmarks", "30", "--n-components", "3"]
@@ -79,26 +79,23 @@ def test_transform_and_cluster_tell_what_they_wrote():
 
 def test_explain(folder):
     found = asked("explain", "m.krepes", "t.csv", "--sample", 5, "--top", 2, "-o", "p.html", "--force")
-    top = top_landmarks(load("m.krepes"), pd.read_csv("t.csv").iloc[[5]], n_top=2)
-    assert [row["contributions"] for row in found["landmarks"]] == pytest.approx(
-        top.values[0].tolist(), rel=1e-5
-    )
+    top = examples(load("m.krepes"), pd.read_csv("t.csv").iloc[[5]], 2)
     assert [row["row"] for row in found["landmarks"]] == top.rows[0].tolist()
     shares = [row["share"] for row in found["landmarks"]]
-    assert sum(shares) + found["others"] + found["constant"] == pytest.approx(1, abs=1e-4)
+    assert shares == pytest.approx(top.shares[0].tolist(), rel=1e-5)
+    assert sum(shares) + found["unexplained"] == pytest.approx(1)
     assert found["bytes"] == (folder / "p.html").stat().st_size
-    along = asked("explain", "m.krepes", "t.csv", "--sample", 5, "--class", "v")["contributions"]
-    assert sum(row["adds"] for row in along["landmarks"]) + along["others"] + along[
-        "constant"
-    ] == pytest.approx(along["sum"])
+    along = asked("explain", "m.krepes", "t.csv", "--sample", 5, "--class", "v")["parts"]
+    parts = sum(row["adds"] for row in along["landmarks"])
+    assert parts + along["unexplained"] + along["constant"] == pytest.approx(along["sum"])
 
 
 def test_explanations_are_checked():
     found = asked("explain", "m.krepes", "t.csv", "--check", "--label", "kind")
     rows = {row["method"]: row for row in found["faithfulness"]}
-    assert rows["kernel"]["ignores_weights"]
-    assert 0 <= rows["contributions"]["deletion"] <= 1
-    assert found["most_faithful"] in rows
+    assert rows["kernel value"]["random_weights"] == 1
+    assert 0 <= rows["explain"]["deletion"] <= 1
+    assert found["default"] in rows
 
 
 def test_tune():

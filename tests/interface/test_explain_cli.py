@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from krepes import KernelEmbedding
 from krepes.cli.app import app
-from krepes.explain import attribution, leave_out, re_expansion, top_landmarks
+from krepes.explain.examples import cancels, examples, parts_along
 
 runner = CliRunner()
 
@@ -35,21 +35,17 @@ def explained(folder, data, *arguments):
     return runner.invoke(app, ["explain", str(folder / "iris.krepes"), str(folder / data), *arguments])
 
 
-@pytest.mark.parametrize("by", ["auto", "kernel"])
-def test_the_landmarks_that_explain_a_row(flowers, by):
+def test_the_landmarks_that_a_row_is_made_of(flowers):
     folder, model, train = flowers
-    result = explained(folder, "train.parquet", "--label", "kind", "--sample", "7", "--top", "3", "--by", by)
+    result = explained(folder, "train.parquet", "--label", "kind", "--sample", "7", "--top", "3")
     assert result.exit_code == 0, result.output
-    row = train.drop(columns="kind").iloc[[7]]
-    top = top_landmarks(model, row, by=by, n_top=3)
-    for place, (index, value) in enumerate(zip(top.rows[0], top.values[0])):
+    found = examples(model, train.drop(columns="kind").iloc[[7]], 3)
+    for index, share in zip(found.rows[0], found.shares[0]):
         line = next(
             text for text in result.output.splitlines() if f" row {index:,}, {train.kind[index]} " in text
         )
-        assert f"{value:.3g}" in line
-        assert f"{top.shares[0, place]:.3g}" in line
-        assert f"{leave_out(model, row)[0, top.landmarks[0, place]]:.3g}" in line
-    assert re_expansion(model, row, 3).words(0) in " ".join(result.output.split())
+        assert f"{share:.0%}" in line
+    assert re.search(rf"unexplained\s+{found.unexplained[0]:.0%}", result.output)
     assert f"Row 7, {train.kind[7]}: the landmarks span" in result.output
 
 
@@ -61,7 +57,7 @@ def test_labels_of_landmarks_are_shown_for_the_training_data_only(flowers):
 
 
 @pytest.mark.parametrize("against", [None, 12])
-def test_contributions_sum_to_the_component(flowers, against):
+def test_parts_sum_to_the_component(flowers, against):
     folder, model, train = flowers
     extra = [] if against is None else ["--against", str(against)]
     result = explained(folder, "train.parquet", "--sample", "7", "--component", "1", *extra)
@@ -70,10 +66,8 @@ def test_contributions_sum_to_the_component(flowers, against):
     expected = Z[7, 1] - (0 if against is None else Z[against, 1])
     shown = float(re.search(r"sum\s+([-+][\d.e-]+)", result.output)[1])
     assert shown == pytest.approx(expected, rel=1e-2, abs=1e-4)
-    form = "terms" if 7 in model.landmark_indices_ else "values"
-    parts = attribution(model, train.drop(columns="kind").iloc[[7]], 1, form=form)
-    if against is None:
-        assert f"{parts[0, np.abs(parts[0]).argmax()]:+.4g}" in result.output
+    (along,) = parts_along(model, train.drop(columns="kind").iloc[[7]], [1])
+    assert all(f"{part:+.4g}" in result.output for part in along.parts[0])
 
 
 def test_classes_and_concepts(flowers):
@@ -123,7 +117,6 @@ def test_a_row_unlike_everything(flowers):
         (["--sample", "7", "--class", "rose", "--label", "kind"], "'rose' is not a class"),
         (["--sample", "7", "--concept", "sea"], "expected NAME=FILE"),
         (["--sample", "7", "--concept", "sea > 3"], "must be a column"),
-        (["--sample", "7", "--by", "guess"], "expected one of 'auto', 'contributions'"),
         (["--sample", "7", "--label", "colour"], "colour"),
     ],
     ids=lambda value: value[:20] if isinstance(value, str) else "",
@@ -147,26 +140,21 @@ def test_explanations_are_checked(flowers, labels):
     folder, _, _ = flowers
     result = explained(folder, "train.parquet", "--check", *labels)
     assert result.exit_code == 0, result.output
-    for method in ("contributions", "re_expansion", "kernel*", "random"):
+    for method in ("explain", "attribution", "kernel value", "random"):
         assert f" {method} " in result.output
-    assert "Most faithful:" in result.output
     assert ("accuracy" in result.output) == bool(labels)
 
 
 def test_parts_that_cancel_are_named(flowers):
-    """U11: the clearer account, few landmarks, comes first, and a line says that single parts say little."""
+    """A line says so where parts of either sign are more than twice their sum."""
     folder, model, train = flowers
     warned = []
     for row in range(6):
         text = " ".join(
             explained(folder, "train.parquet", "--sample", str(row), "--component", "1").output.split()
         )
-        parts = attribution(model, train.drop(columns="kind").iloc[[row]], 1, "terms")[0]
-        if row not in model.landmark_indices_:
-            parts = attribution(model, train.drop(columns="kind").iloc[[row]], 1, "values")[0]
-        cancel = np.abs(parts).sum() > 2 * abs(parts.sum())
+        (along,) = parts_along(model, train.drop(columns="kind").iloc[[row]], [1])
+        cancel = cancels(np.append(along.parts[0], along.unexplained[0]))
         assert ("parts below cancel" in text) == cancel
         warned.append(cancel)
     assert len(set(warned)) == 2  # or nothing was tested
-    text = explained(folder, "train.parquet", "--sample", "7").output
-    assert text.index("This row is") < text.index("contributions")

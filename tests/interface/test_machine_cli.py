@@ -14,7 +14,7 @@ from sklearn.metrics import balanced_accuracy_score, log_loss, root_mean_squared
 
 from command_line import run, words
 from krepes import load
-from krepes.explain import attribution, class_direction, top_landmarks
+from krepes.explain import column_values, counterfactuals, explain
 from krepes.machines import GaussianProcessRegressor, KernelRidgeClassifier, KernelRidgeRegressor
 
 FAST = ["--kernel", "gaussian", "--n-landmarks", "60"]
@@ -239,16 +239,18 @@ def test_explain_shows_columns_and_landmarks():
     row = int(np.flatnonzero(wine.split == "test")[0])
     x = wine.iloc[[row]]
     explained = told("explain", "w.krepes", "wine.csv", "--sample", row, "--top", 3)
-    along = explained["contributions"]
-    direction = class_direction(machine, machine.predict(x)[0])
-    parts = attribution(machine, x, direction)[0]
+    found = explain(machine, x, 3)
     assert explained["prediction"] == machine.predict(x)[0]
-    assert along["sum"] == pytest.approx(parts.sum() + machine.intercept_ @ direction)
-    top = top_landmarks(machine, x, n_top=3).landmarks[0]
-    assert [each["landmark"] for each in along["landmarks"]] == top.tolist()
-    assert [each["label"] for each in along["landmarks"]] == wine.kind[
-        machine.landmark_indices_[top]
-    ].tolist()
+    assert [each["row"] for each in explained["rows"]] == found.rows[0].tolist()
+    assert [each["label"] for each in explained["rows"]] == wine.kind[found.rows[0]].astype(str).tolist()
+    total = sum(each["adds"] for each in explained["rows"]) + explained["others"] + explained["constant"]
+    assert total == pytest.approx(explained["sum"])
+    assert explained["sum"] == pytest.approx(found.totals[0])
+    values = column_values(machine, x)
+    assert {each["column"] for each in explained["columns"]} == set(values.names)
+    other = counterfactuals(machine, x)
+    assert explained["counterfactual"]["row"] == other.rows[0]
+    assert str(other.predictions[0]) == explained["counterfactual"]["prediction"]
     text = run("explain", "d.krepes", "diabetes.csv", "--sample", 400)
     assert f"Prediction: {load('d.krepes').predict(pd.read_csv('diabetes.csv').iloc[[400]])[0]:.4g}." in text
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from command_line import run, words
 from krepes import KernelEmbedding
 from krepes.evaluation import linear_probe
-from krepes.explain import Concept, class_coverage, concept_profile, top_influence
+from krepes.explain import Concept, class_coverage, concept_profile, explain
 from krepes.machines import (
     GaussianProcessClassifier,
     GaussianProcessRegressor,
@@ -56,7 +56,7 @@ def test_results_are_short_and_escaped(fitted):
     concept = Concept(X[:10], X[10:20], name=SCRIPT, n_permutations=0, n_resamples=2).fit(model)
     probe = linear_probe(model.transform(X), y, model.transform(X), y)
     coverage = class_coverage(model, y[model.landmark_indices_], of_landmarks=True)
-    for result in (concept, top_influence(model, X), concept_profile(model, X, concept), coverage, probe):
+    for result in (concept, explain(model, X), concept_profile(model, X, concept), coverage, probe):
         text, page = repr(result), result._repr_html_()
         assert len(text) < 700
         assert "\n" not in text

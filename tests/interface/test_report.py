@@ -17,11 +17,9 @@ from krepes import KernelEmbedding, load
 from krepes.evaluation import linear_probe, probe_protocol
 from krepes.explain import (
     Concept,
-    attribution,
     class_direction,
-    top_attribution,
-    top_landmarks,
 )
+from krepes.explain.examples import examples, parts_along
 from krepes.preprocessing import TableEncoder
 from krepes.report import write_report
 from krepes.report.thumbnails import BUDGET, thumbnails
@@ -59,16 +57,17 @@ def people():
 
 
 def test_the_page_holds_what_explain_gives(digits, tmp_path):
-    """Landmarks and values are those of the headline and of top_attribution, in steps of the largest of a row."""
+    """Landmarks and values are those of `examples` and `parts_along`, in steps of the largest of a row."""
     model, X, y = digits
     page = content(write_report(model, X, tmp_path / "r.html", labels=y, n_top=5))
-    pairs = [(page["headline"], top_landmarks(model, X, n_top=5))]
-    pairs += [(page["directions"][j], top_attribution(model, X, j, 5)) for j in range(3)]
+    made = examples(model, X, 5)
+    pairs = [(page["headline"], made.shares)]
+    pairs += [(page["directions"][j], parts_along(model, X, [j], 5)[0].parts) for j in range(3)]
     for part, expected in pairs:
         landmarks, values, half_step = tops_of(part)
-        assert (landmarks == expected.landmarks).all()
-        assert (np.abs(values - expected.values) <= half_step).all()
-    assert page["headline"]["title"] == "Landmarks that put it there"
+        assert (landmarks == made.landmarks).all()
+        assert (np.abs(values - expected) <= half_step).all()
+    assert page["headline"]["title"] == "Made of these examples"
 
 
 def test_a_kernel_without_a_norm_is_explained_the_same_way(digits, tmp_path):
@@ -76,7 +75,7 @@ def test_a_kernel_without_a_norm_is_explained_the_same_way(digits, tmp_path):
     flat = X[:200].reshape(200, -1)
     model = KernelEmbedding(4, kernel="sigmoid", loss="kernel_pca", n_landmarks=20, random_state=0).fit(flat)
     page = content(write_quickly(model, flat, tmp_path / "r.html", n_top=5))
-    assert (tops_of(page["headline"])[0] == top_landmarks(model, flat, n_top=5).landmarks).all()
+    assert (tops_of(page["headline"])[0] == examples(model, flat, 5).landmarks).all()
 
 
 def test_every_direction_adds_up(digits, tmp_path):
@@ -91,9 +90,9 @@ def test_every_direction_adds_up(digits, tmp_path):
     vectors = [0, 1, 2, round_ones, *(class_direction(probe.model, label) for label in range(10))]
     assert [d["kind"] for d in directions] == ["component"] * 3 + ["concept"] + ["class"] * 10
     for direction, vector in zip(directions, vectors, strict=True):
-        parts = attribution(model, X, vector)
-        totals, scale = unpacked(direction["totals"]), np.abs(parts).sum(1) + abs(direction["constant"])
-        assert (np.abs(direction["constant"] + parts.sum(1) - totals) < 1e-5 * scale).all(), direction["name"]
+        (along,) = parts_along(model, X, [vector])
+        totals, parts = unpacked(direction["totals"]), along.parts.sum(1) + along.unexplained
+        np.testing.assert_allclose(direction["constant"] + parts, totals, atol=1e-4 * np.abs(totals).max())
     np.testing.assert_allclose(
         unpacked(directions[3]["totals"]), round_ones.scores(model.transform(X)), atol=1e-4
     )

@@ -7,7 +7,8 @@ import re
 
 import numpy as np
 
-from krepes.explain import attribution, class_direction, top_attribution, top_landmarks
+from krepes.explain import class_direction
+from krepes.explain.examples import examples, parts_along
 from krepes.report import write_report
 from report_pages import (
     ENTER,
@@ -52,16 +53,17 @@ def test_a_request_would_be_seen_and_is_forbidden(browser, digits_page, tmp_path
 def test_a_click_on_a_point_shows_the_landmarks_that_python_gives(browser, digits_page):
     model, X, _, _, page = digits_page
     browser.open(page)
-    expected = top_landmarks(model, X, n_top=6)
+    expected = examples(model, X, 6)
     for row, x, y in isolated_rows(browser, 4):
         browser.click(x, y)
         assert selected(browser) == row
-        found = values(browser, "#headline > li")
+        *found, (_, rest) = values(browser, "#headline > li")
+        assert rest == pytest.approx(expected.unexplained[row], abs=1e-3)
         assert [landmark for landmark, _ in found] == expected.landmarks[row].tolist()
-        step = np.abs(expected.values[row]).max() / 32767
-        np.testing.assert_allclose([value for _, value in found], expected.values[row], atol=0.51 * step)
+        step = expected.shares[row].max() / 32767
+        np.testing.assert_allclose([value for _, value in found], expected.shares[row], atol=0.51 * step)
         names = browser.run(
-            "return [...document.querySelectorAll('#headline .name')].map(e => e.textContent)"
+            "return [...document.querySelectorAll('#headline [data-landmark] .name')].map(e => e.textContent)"
         )
         assert [int(re.search(r"\d+", name)[0]) for name in names] == expected.rows[row].tolist()
 
@@ -83,15 +85,15 @@ def test_contributions_on_the_page_add_up_along_every_direction(browser, digits_
         sizes = sum(abs(value) for _, value in parts)
         assert abs(sum(value for _, value in parts) - total) < 1e-5 * sizes
         if name in vectors:
-            expected = top_attribution(model, X[row : row + 1], vectors[name], 6)
+            (expected,) = parts_along(model, X[row : row + 1], [vectors[name]], 6)
             assert [landmark for landmark, _ in parts[:6]] == expected.landmarks[0].tolist()
-            step = np.abs(expected.values[0]).max() / 32767
-            np.testing.assert_allclose(
-                [value for _, value in parts[:6]], expected.values[0], atol=0.51 * step, rtol=1e-5
-            )
-            everything = attribution(model, X[row : row + 1], vectors[name])[0]
-            others = everything.sum() - expected.values.sum()
-            assert abs(parts[6][1] - others) < 1e-4 * np.abs(everything).sum()
+            step = np.abs(expected.parts[0]).max() / 32767
+            found = [value for _, value in parts[:6]]
+            np.testing.assert_allclose(found, expected.parts[0], atol=0.51 * step, rtol=1e-5)
+            assert abs(parts[6][1] - expected.unexplained[0]) < 1e-3 * sizes
+            shown = [value for _, value in parts[:7]]
+            told = browser.run("return document.getElementById('cancels') !== null")
+            assert told == (sum(map(abs, shown)) > 2 * abs(sum(shown)))
 
 
 def test_the_legend_filters_classes(browser, digits_page):
@@ -302,8 +304,8 @@ def test_colours_of_numbers_maps_concepts_and_landmarks(browser, digits_page):
         "return [...document.querySelectorAll('#sample .example')].map(e => Number(e.dataset.row))"
     )
     landmark = browser.run("return krepesReport.map.landmark")
-    top = top_landmarks(model, X, n_top=6)
-    score = np.where(top.landmarks == landmark, top.values, 0).max(1)
+    top = examples(model, X, 6)
+    score = np.where(top.landmarks == landmark, top.shares, 0).max(1)
     assert rows[:3] == np.argsort(-score)[:3].tolist()
     assert browser.console() == []
 
