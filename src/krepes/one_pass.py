@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -520,6 +521,41 @@ class OnePassEstimator(BaseEstimator, ABC, Generic[T, R]):
             overwrite=overwrite,
             progress=display(self.verbose),
         )
+
+    # Without krepes
+
+    def as_module(self, output: str | None = None, *, dtype: str | None = None, decoder: bool = False) -> Any:
+        """One output of the fitted model as a `torch.nn.Module`, whose gradients flow into its input.
+
+        Rows are a tensor as `fit` had them; rows of a table are encoded (`model.input_space_.encoder.transform(X)`).
+        `output` is "embedding", "prediction", "deviation", "probabilities", "score" or "reconstruction", as far as the
+        model has it; `dtype` is "float32" or "float64", by default as the model computes. `decoder` starts from the
+        representation of a `KernelAutoencoder`.
+        """
+        export = import_module("krepes.export")
+        program = export.program_of(self, encoded=True, dtype=dtype, decoder=decoder)
+        main = "reconstruction" if decoder else export.MAIN[type(self).__name__]
+        return import_module("krepes.export.torch_module").KernelModule(program, output or main)
+
+    def to_onnx(
+        self,
+        path: str | os.PathLike,
+        *,
+        confidence: float | None = None,
+        dtype: str | None = None,
+        data: Any = None,
+        decoder: bool = False,
+        overwrite: bool = False,
+    ) -> None:
+        """Write the fitted model as an ONNX file, the encoder of tables included; needs the extra `onnx`.
+
+        With `confidence`, intervals or sets of classes are outputs, too. `data`, the rows of the fit, list rare values
+        of categories, which the model knows by their hashes alone. `dtype` and `decoder` as in `as_module`.
+        """
+        program = import_module("krepes.export").program_of(
+            self, confidence=confidence, dtype=dtype, data=data, decoder=decoder
+        )
+        import_module("krepes.export.onnx_file").write_onnx(program, path, overwrite)
 
     def without_engine(self) -> Self:
         """The same model as a worker uses it: alone."""

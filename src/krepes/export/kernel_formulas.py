@@ -1,0 +1,374 @@
+"""Kernels as formulas of a program: k(x, y_j) for rows x and all points y_j at once.
+
+`values(kernel, x, Y)` is (b, m); `diagonal(kernel, x)` is k(x, x), (b, 1). Y is an array (m, d) or, where every row has
+points of its own, a Value (b, m, d). A kernel of your own joins in with
+
+    @values.register
+    def _(kernel: MyKernel, x, Y): ...
+
+Square roots of distances and angles are taken of numbers in double precision: near a landmark single precision would
+leave the root a thousandth off.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import reduce, singledispatch
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from krepes.export.program import Value, concat
+from krepes.kernels import (
+    ArcCosine,
+    ChiSquared,
+    ColumnKernel,
+    Cosine,
+    Gaussian,
+    Gower,
+    Intersection,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    Product,
+    Reweighted,
+    Scaled,
+    Sigmoid,
+    Sum,
+)
+from krepes.kernels.vectors import RadialKernel
+
+Points = Any  # an array (m, d), or a Value (b, m, d)
+
+
+class CannotExport(ValueError):
+    """A model that has no program, with the reason."""
+
+
+@singledispatch
+def values(kernel: Kernel, x: Value, Y: Points) -> Value:
+    """k(x, y_j), (b, m)."""
+    raise CannotExport(
+        f"The kernel {kernel} is not a formula of numbers, so that no file can hold it: it runs code of its own. "
+        "Serve this model with krepes: krepes serve, or krepes.load."
+    )
+
+
+@singledispatch
+def diagonal(kernel: Kernel, x: Value) -> Value:
+    """k(x, x), (b, 1)."""
+    raise CannotExport(f"k(x, x) of {kernel} is not written as a formula of numbers.")
+
+
+# Pairs of rows and points
+
+
+def dot(x: Value, Y: Points) -> Value:
+    """x.y, (b, m)."""
+    return (x.expand() * Y).sum().squeeze() if isinstance(Y, Value) else x @ _array(Y).T
+
+
+def squared(x: Value, Y: Points) -> Value:
+    """|x - y|^2, (b, m)."""
+    if isinstance(Y, Value):
+        return (x.expand() - Y).square().sum().squeeze()
+    Y = _array(Y)
+    centre = Y.mean(0)  # because far from zero the squares would swallow the differences
+    xc, Yc = x - centre, Y - centre
+    norms = np.square(Yc).sum(1)
+    return (xc.square().sum() + norms - 2.0 * (xc @ Yc.T)).least(0.0)
+
+
+def distance(x: Value, Y: Points) -> Value:
+    """|x - y|, (b, m)."""
+    Y = Y.cast("float64") if isinstance(Y, Value) else Y
+    return squared(x.cast("float64"), Y).sqrt().cast(x.dtype)
+
+
+def manhattan(x: Value, Y: Points) -> Value:
+    """sum_j |x_j - y_j|, (b, m)."""
+    if isinstance(Y, Value):
+        return (x.expand() - Y).abs().sum().squeeze()
+    points = x.program.constant(_array(Y), x.dtype)
+    return x.program.step("manhattan", x, points)
+
+
+def row_sums(Y: Points) -> Any:
+    """Of points, as they stand beside kernel values."""
+    return Y.sum().squeeze() if isinstance(Y, Value) else _array(Y).sum(1)
+
+
+def _array(Y: Any) -> np.ndarray:
+    return Y.detach().cpu().double().numpy() if isinstance(Y, Tensor) else np.asarray(Y, dtype=np.float64)
+
+
+def _part(Y: Points, places: list[int]) -> Points:
+    return Y.columns(places) if isinstance(Y, Value) else _array(Y)[:, places]
+
+
+# Functions of the distance
+
+
+def _in_lengthscales(kernel: RadialKernel, x: Value, Y: Points) -> tuple[Value, Points]:
+    """Rows and points divided by the lengthscales."""
+    length = np.asarray(kernel.lengthscale, dtype=np.float64)
+    if length.ndim:
+        return x * (1 / length), (Y if isinstance(Y, Value) else _array(Y)) * (1 / length)
+    return x * (1 / float(length)), (Y if isinstance(Y, Value) else _array(Y)) * (1 / float(length))
+
+
+@values.register
+def _(kernel: Gaussian, x: Value, Y: Points) -> Value:
+    return (squared(*_in_lengthscales(kernel, x, Y)) * -0.5).exp()
+
+
+@values.register
+def _(kernel: Laplacian, x: Value, Y: Points) -> Value:
+    near = manhattan if kernel.norm == 1 else distance
+    return near(*_in_lengthscales(kernel, x, Y)).neg().exp()
+
+
+@values.register
+def _(kernel: Matern, x: Value, Y: Points) -> Value:
+    v = (distance(*_in_lengthscales(kernel, x, Y)) * math.sqrt(2 * kernel.nu)).most(1000.0)
+    decay = v.neg().exp()
+    if kernel.nu == 0.5:
+        return decay
+    return decay * (v + 1.0) if kernel.nu == 1.5 else decay * (v.square() * (1 / 3) + v + 1.0)
+
+
+@diagonal.register
+def _(kernel: RadialKernel, x: Value) -> Value:
+    return _ones(x)
+
+
+def _ones(x: Value) -> Value:
+    return x.columns([0]) * 0.0 + 1.0
+
+
+# Functions of the inner product
+
+
+@values.register
+def _(kernel: Linear, x: Value, Y: Points) -> Value:
+    return dot(x, Y)
+
+
+@diagonal.register
+def _(kernel: Linear, x: Value) -> Value:
+    return x.square().sum()
+
+
+def _polynomial(kernel: Polynomial, product: Value) -> Value:
+    return reduce(lambda a, b: a * b, [product * float(kernel.scale) + float(kernel.offset)] * int(kernel.degree))
+
+
+@values.register
+def _(kernel: Polynomial, x: Value, Y: Points) -> Value:
+    return _polynomial(kernel, dot(x, Y))
+
+
+@diagonal.register
+def _(kernel: Polynomial, x: Value) -> Value:
+    return _polynomial(kernel, x.square().sum())
+
+
+@values.register
+def _(kernel: Sigmoid, x: Value, Y: Points) -> Value:
+    return (dot(x, Y) * float(kernel.scale) + float(kernel.offset)).tanh()
+
+
+@diagonal.register
+def _(kernel: Sigmoid, x: Value) -> Value:
+    return (x.square().sum() * float(kernel.scale) + float(kernel.offset)).tanh()
+
+
+def _inverse_norm(x: Value) -> Value:
+    """1 / |x|, and 0 where x = 0: (b, 1)."""
+    norms = x.square().sum()
+    return (norms > 0.0).where(1.0 / norms.least(np.finfo(x.dtype).tiny).sqrt(), 0.0)
+
+
+@values.register
+def _(kernel: Cosine, x: Value, Y: Points) -> Value:
+    if isinstance(Y, Value):
+        return dot(x * _inverse_norm(x), Y * _inverse_norm(Y))
+    norms = np.linalg.norm(_array(Y), axis=1, keepdims=True)
+    return dot(x * _inverse_norm(x), _array(Y) / np.where(norms > 0, norms, np.inf))
+
+
+@diagonal.register
+def _(kernel: Cosine, x: Value) -> Value:
+    return (x.square().sum() > 0.0).where(1.0, 0.0, x.dtype)
+
+
+@values.register
+def _(kernel: ArcCosine, x: Value, Y: Points) -> Value:
+    if isinstance(Y, Value):
+        raise CannotExport(f"{kernel} is not written for cells.")
+    wide, points = x.cast("float64"), _array(Y)
+    norm, y_norm = wide.square().sum().sqrt(), np.linalg.norm(points, axis=1)
+    zero, y_zero = (norm > 0.0).where(0.0, 1.0, "float64"), (y_norm == 0).astype(float)
+    unit = np.column_stack([points / (y_norm + y_zero)[:, None], y_zero])
+    v = squared(concat([wide / (norm + zero), zero]), unit) * 0.5
+    for _ in range(kernel.depth):
+        angle = _angle((v * 0.5).most(1.0).least(0.0))
+        v = angle * (1 / math.pi) if kernel.degree == 0 else v + (angle * angle.cos() - angle.sin()) * (1 / math.pi)
+    cosine = 1.0 - v
+    return (cosine if kernel.degree == 0 else cosine * norm * y_norm).cast(x.dtype)
+
+
+def _angle(half: Value) -> Value:
+    """2 arcsin sqrt(half), of numbers from 0 to 1; in single precision, which onnxruntime has, near 0 from both ends."""
+    flip = half > 0.5
+    near = flip.where(1.0 - half, half).sqrt().cast("float32").asin().cast("float64") * 2.0
+    return flip.where(math.pi - near, near)
+
+
+@diagonal.register
+def _(kernel: ArcCosine, x: Value) -> Value:
+    return x.square().sum() if kernel.degree == 1 else _ones(x)
+
+
+# Histograms
+
+
+@values.register
+def _(kernel: Intersection, x: Value, Y: Points) -> Value:
+    return ((x.sum() + row_sums(Y) - manhattan(x, Y)) * 0.5).least(0.0)
+
+
+@diagonal.register
+def _(kernel: Intersection, x: Value) -> Value:
+    return x.sum()
+
+
+@values.register
+def _(kernel: ChiSquared, x: Value, Y: Points) -> Value:
+    if isinstance(Y, Value):
+        raise CannotExport(f"{kernel} is not written for cells.")
+    tiny, parts = float(np.finfo(x.dtype).tiny), []
+    for j, y in enumerate(_array(Y).T):
+        each = x.columns([j])
+        parts.append((each - y).square() / (each + y + tiny))
+    chi = reduce(lambda a, b: a + b, parts)
+    if kernel.additive:
+        return ((x.sum() + row_sums(Y) - chi) * 0.5).least(0.0)
+    return (chi * (-1 / float(kernel.lengthscale))).exp()
+
+
+@diagonal.register
+def _(kernel: ChiSquared, x: Value) -> Value:
+    return x.sum() if kernel.additive else _ones(x)
+
+
+# Kernels made of others
+
+
+@values.register
+def _(kernel: Sum, x: Value, Y: Points) -> Value:
+    left, right = (values(each, x, Y) for each in kernel.kernels())
+    return left + right
+
+
+@diagonal.register
+def _(kernel: Sum, x: Value) -> Value:
+    left, right = (diagonal(each, x) for each in kernel.kernels())
+    return left + right
+
+
+@values.register
+def _(kernel: Product, x: Value, Y: Points) -> Value:
+    left, right = (values(each, x, Y) for each in kernel.kernels())
+    return left * right
+
+
+@diagonal.register
+def _(kernel: Product, x: Value) -> Value:
+    left, right = (diagonal(each, x) for each in kernel.kernels())
+    return left * right
+
+
+@values.register
+def _(kernel: Scaled, x: Value, Y: Points) -> Value:
+    return values(kernel.kernels()[0], x, Y) * float(kernel.factor)
+
+
+@diagonal.register
+def _(kernel: Scaled, x: Value) -> Value:
+    return diagonal(kernel.kernels()[0], x) * float(kernel.factor)
+
+
+@values.register
+def _(kernel: Reweighted, x: Value, Y: Points) -> Value:
+    root, points = kernel._root().numpy(), Y if isinstance(Y, Value) else _array(Y)
+    if root.ndim == 1:
+        return values(kernel._inner(), x * root, points * root)
+    return values(kernel._inner(), x @ root, points @ root)
+
+
+@diagonal.register
+def _(kernel: Reweighted, x: Value) -> Value:
+    root = kernel._root().numpy()
+    return diagonal(kernel._inner(), x * root if root.ndim == 1 else x @ root)
+
+
+@values.register
+def _(kernel: ColumnKernel, x: Value, Y: Points) -> Value:
+    return _of_columns(kernel, x, lambda part, at: values(part, x.columns(at), _part(Y, at)))
+
+
+@diagonal.register
+def _(kernel: ColumnKernel, x: Value) -> Value:
+    return _of_columns(kernel, x, lambda part, at: diagonal(part, x.columns(at)))
+
+
+def _of_columns(kernel: ColumnKernel, x: Value, of: Any) -> Value:
+    parts = kernel._checked()
+    if kernel.places is None:
+        raise CannotExport(f"{kernel} compares records, which are not numbers.")
+    found = [of(part, places) for (_, part, _), places in zip(parts, kernel.places)]
+    if kernel.combine == "product":
+        return reduce(lambda a, b: a * b, found)
+    weights = np.ones(len(parts)) if kernel.weights is None else np.asarray(kernel.weights, dtype=float)
+    return reduce(lambda a, b: a + b, (part * float(w) for part, w in zip(found, weights)))
+
+
+@values.register
+def _(kernel: Gower, x: Value, Y: Points) -> Value:
+    width = Y.shape[1] if not isinstance(Y, Value) else 0
+    if not width:
+        raise CannotExport(f"{kernel} is not written for cells.")
+    gaussian, columns, points = kernel.profile == "gaussian", kernel._columns(width), _array(Y)
+    scale = -1 / (kernel._reach * float(kernel.lengthscale)) ** (2 if gaussian else 1)
+
+    def similarity(some: list[dict[str, Any]]) -> Value:
+        """exp(- powers / l) of some columns."""
+        places = [place for column in some for place in column["places"]]
+        weight = np.array([0.5 if column["category"] else 1.0 for column in some for _ in column["places"]])
+        weight = np.sqrt(weight) if gaussian else weight
+        pair = x.columns(places) * weight, points[:, places] * weight
+        return ((squared(*pair) if gaussian else manhattan(*pair)) * scale).exp()
+
+    def with_missing(s: Value, place: int | None) -> Value:
+        if place is None:
+            return s
+        c, a, b = float(kernel.missing), x.columns([place]), points[:, place]
+        return s * ((1 - c * c) * (1.0 - a)) * (1 - b) + (a * (1 - c) + c) * (c + (1 - c) * b)
+
+    if kernel.combine == "mean":
+        singles = [with_missing(similarity([column]), column["missing"]) for column in columns]
+        return reduce(lambda a, b: a + b, singles) * (1 / len(columns))
+    alone = [column for column in columns if column["missing"] is not None]
+    together = [column for column in columns if column["missing"] is None]
+    found = [similarity(together)] * bool(together)
+    found += [with_missing(similarity([column]), column["missing"]) for column in alone]
+    return reduce(lambda a, b: a * b, found)
+
+
+@diagonal.register
+def _(kernel: Gower, x: Value) -> Value:
+    return _ones(x)

@@ -1,0 +1,287 @@
+"""A fitted model as a short list of operations on arrays, which other runtimes can carry out.
+
+    inputs -> steps -> outputs,      step: output = op(inputs; attributes)
+
+One program serves a torch module (`torch_module`), an ONNX file (`onnx_file`) and a page that scores in a browser
+(`krepes.report`). Whoever adds a kernel or a model writes its formula once, with `Value`s; each runtime knows the
+operations below and nothing of kernels.
+
+    add sub mul div min max greater equal       elementwise, with the rules of numpy for shapes
+    neg exp log sqrt abs tanh sin cos asin atan floor erf sigmoid isnan       elementwise
+    where(c, a, b)      cast(a; to)
+    matmul(a, b)        sum argmax softmax(a)              over the last axis; sums keep it, with length 1
+    concat(a, ...)      columns(a; places)                 along the last axis
+    rows(i, table)      row i of a constant, (b, 1) -> (b, ...)
+    expand(a)           (b, d) -> (b, 1, d);       flatten(a)   (b, ...) -> (b, d);      squeeze(a) drops the last axis
+    smallest(a; k)      the k-th smallest of every row, (b, n) -> (b, 1)
+    manhattan(x, Y)     sum_j |x_j - y_j|, (b, m)
+    code(text; keys, values, default)              whole numbers for words
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input of a program.
+
+    Attributes
+    ----------
+    name : str
+    dtype : "float32", "float64", "uint8" or "string"
+    shape : tuple of int
+        Of one row.
+    meaning : str
+        What the numbers or words are, for people.
+    levels : list of str
+        Words that are known, most frequent first.
+    usual, low, high : float or None
+        A usual number, and between which ends most numbers are.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    meaning: str
+    levels: list[str] = field(default_factory=list)
+    usual: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """output = op(inputs), the values by their names."""
+
+    op: str
+    inputs: tuple[str, ...]
+    output: str
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Program:
+    """What to compute from which inputs; it grows while a model writes its formula.
+
+    Attributes
+    ----------
+    inputs : list of Port
+    constants : dict of ndarrays
+    steps : list of Step
+    outputs : dict of str
+        The value that each output is.
+    facts : dict
+        What the program is, as plain values.
+    binary : pair of str and list of int
+        A value, and its columns that hold nothing but 0 and 1.
+
+    Examples
+    --------
+    >>> program = Program()
+    >>> x = program.input(Port("x", "float64", (2,), "two numbers"))
+    >>> program.output("length", (x * x).sum().sqrt())
+    >>> [step.op for step in program.steps], program.outputs
+    (['mul', 'sum', 'sqrt'], {'length': 'v2'})
+    """
+
+    inputs: list[Port] = field(default_factory=list)
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    outputs: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    binary: tuple[str, list[int]] = ("", [])
+
+    def input(self, port: Port) -> Value:
+        self.inputs.append(port)
+        return Value(self, port.name, port.dtype)
+
+    def constant(self, value: Any, dtype: str) -> Value:
+        """A constant array; equal small ones are kept once."""
+        array = np.asarray(value, dtype=object if dtype == "string" else dtype)
+        if array.size == 1:
+            for name, known in self.constants.items():
+                if known.dtype == array.dtype and known.shape == array.shape and known.item() == array.item():
+                    return Value(self, name, dtype)
+        name = f"c{len(self.constants)}"
+        self.constants[name] = array
+        return Value(self, name, dtype)
+
+    def step(self, op: str, *values: Value, dtype: str | None = None, **attributes: Any) -> Value:
+        name = f"v{len(self.steps)}"
+        self.steps.append(Step(op, tuple(value.name for value in values), name, attributes))
+        return Value(self, name, dtype or values[0].dtype)
+
+    def output(self, name: str, value: Value) -> None:
+        self.outputs[name] = value.name
+
+    def only(self, names: Sequence[str]) -> Program:
+        """The part of it that gives some outputs."""
+        unknown = [name for name in names if name not in self.outputs]
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} is not an output of this model: it has {', '.join(self.outputs)}.")
+        outputs = {name: self.outputs[name] for name in names}
+        needed, steps = set(outputs.values()), []
+        for step in reversed(self.steps):
+            if step.output in needed:
+                steps.append(step)
+                needed.update(step.inputs)
+        constants = {name: value for name, value in self.constants.items() if name in needed}
+        inputs = [port for port in self.inputs if port.name in needed]
+        return Program(inputs, constants, steps[::-1], outputs, self.facts, self.binary)
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A value that a program will have; arithmetic with it adds steps."""
+
+    program: Program
+    name: str
+    dtype: str
+
+    def _with(self, op: str, other: Any, dtype: str | None = None, swap: bool = False) -> Value:
+        given = other if isinstance(other, Value) else self.program.constant(other, self.dtype)
+        pair = (given, self) if swap else (self, given)
+        return self.program.step(op, *pair, dtype=dtype or self.dtype)
+
+    def _of(self, op: str, dtype: str | None = None, **attributes: Any) -> Value:
+        return self.program.step(op, self, dtype=dtype, **attributes)
+
+    def __add__(self, other: Any) -> Value:
+        return self._with("add", other)
+
+    def __sub__(self, other: Any) -> Value:
+        return self._with("sub", other)
+
+    def __rsub__(self, other: Any) -> Value:
+        return self._with("sub", other, swap=True)
+
+    def __mul__(self, other: Any) -> Value:
+        return self._with("mul", other)
+
+    def __truediv__(self, other: Any) -> Value:
+        return self._with("div", other)
+
+    def __rtruediv__(self, other: Any) -> Value:
+        return self._with("div", other, swap=True)
+
+    def __matmul__(self, other: Any) -> Value:
+        return self._with("matmul", other)
+
+    def __gt__(self, other: Any) -> Value:
+        return self._with("greater", other, "bool")
+
+    __radd__, __rmul__ = __add__, __mul__
+    __array_ufunc__ = None  # numpy leaves arithmetic with a Value to it
+
+    def equals(self, other: Any) -> Value:
+        return self._with("equal", other, "bool")
+
+    def least(self, other: Any) -> Value:
+        """Not below `other`."""
+        return self._with("max", other)
+
+    def most(self, other: Any) -> Value:
+        """Not above `other`."""
+        return self._with("min", other)
+
+    def neg(self) -> Value:
+        return self._of("neg")
+
+    def exp(self) -> Value:
+        return self._of("exp")
+
+    def log(self) -> Value:
+        return self._of("log")
+
+    def sqrt(self) -> Value:
+        return self._of("sqrt")
+
+    def square(self) -> Value:
+        return self * self
+
+    def abs(self) -> Value:
+        return self._of("abs")
+
+    def tanh(self) -> Value:
+        return self._of("tanh")
+
+    def sin(self) -> Value:
+        return self._of("sin")
+
+    def cos(self) -> Value:
+        return self._of("cos")
+
+    def asin(self) -> Value:
+        return self._of("asin")
+
+    def floor(self) -> Value:
+        return self._of("floor")
+
+    def erf(self) -> Value:
+        return self._of("erf")
+
+    def sigmoid(self) -> Value:
+        return self._of("sigmoid")
+
+    def isnan(self) -> Value:
+        return self._of("isnan", "bool")
+
+    def sum(self) -> Value:
+        return self._of("sum")
+
+    def softmax(self) -> Value:
+        return self._of("softmax")
+
+    def argmax(self) -> Value:
+        return self._of("argmax", "int64")
+
+    def expand(self) -> Value:
+        return self._of("expand")
+
+    def squeeze(self) -> Value:
+        return self._of("squeeze")
+
+    def flatten(self) -> Value:
+        return self._of("flatten")
+
+    def columns(self, places: Sequence[int]) -> Value:
+        return self._of("columns", places=[int(place) for place in places])
+
+    def smallest(self, k: int) -> Value:
+        return self._of("smallest", k=k)
+
+    def cast(self, dtype: str) -> Value:
+        return self if dtype == self.dtype else self._of("cast", dtype, to=dtype)
+
+    def where(self, yes: Any, no: Any, dtype: str | None = None) -> Value:
+        """Of a truth value: `yes` where it holds, else `no`; one of them a Value, or with a dtype."""
+        kind = dtype or next(each.dtype for each in (yes, no) if isinstance(each, Value))
+        both = [each if isinstance(each, Value) else self.program.constant(each, kind) for each in (yes, no)]
+        return self.program.step("where", self, *both, dtype=kind)
+
+    def rows_of(self, table: Any, dtype: str) -> Value:
+        """Of whole numbers (b, 1): these rows of a constant."""
+        return self.program.step("rows", self, self.program.constant(table, dtype), dtype=dtype)
+
+    def code(self, keys: Sequence[str], values: Sequence[int], default: int) -> Value:
+        """Of words (b, 1): whole numbers."""
+        return self._of("code", "int64", keys=list(keys), values=list(values), default=default)
+
+
+def concat(values: Sequence[Value]) -> Value:
+    """Side by side."""
+    return values[0] if len(values) == 1 else values[0].program.step("concat", *values)
+
+
+def interpolated(x: Value, curve: np.ndarray) -> Value:
+    """Straight lines through points (2, k), constant beyond both ends: (b, 1) -> (b, 1)."""
+    at, becomes = np.asarray(curve, dtype=np.float64)
+    widths = np.diff(at)
+    parts = (x - at[:-1]).least(0.0).most(widths)
+    return parts @ (np.diff(becomes) / widths)[:, None] + becomes[0]

@@ -1,0 +1,95 @@
+"""A program as a torch module: buffers in place of constants, differentiable in its input, exportable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from krepes.export.kernel_formulas import CannotExport
+from krepes.export.program import Program, Step
+
+Run = Callable[..., Tensor]
+
+
+def _root(a: Tensor) -> Tensor:
+    """With slope zero at zero, the mean of both sides of a distance."""
+    zero = a <= 0
+    return a.masked_fill(zero, 1).sqrt().masked_fill(zero, 0)
+
+
+def _rows(index: Tensor, table: Tensor) -> Tensor:
+    return table[index.squeeze(-1) if index.shape[-1] == 1 else index]
+
+
+OPERATIONS: dict[str, Run] = {
+    "add": torch.add,
+    "sub": torch.sub,
+    "mul": torch.mul,
+    "div": torch.div,
+    "min": torch.minimum,
+    "max": torch.maximum,
+    "greater": torch.gt,
+    "equal": torch.eq,
+    "neg": torch.neg,
+    "exp": torch.exp,
+    "log": torch.log,
+    "sqrt": _root,
+    "abs": torch.abs,
+    "tanh": torch.tanh,
+    "sin": torch.sin,
+    "cos": torch.cos,
+    "asin": torch.asin,
+    "floor": torch.floor,
+    "erf": torch.erf,
+    "sigmoid": torch.sigmoid,
+    "isnan": torch.isnan,
+    "where": torch.where,
+    "matmul": torch.matmul,
+    "sum": lambda a: a.sum(-1, keepdim=True),
+    "argmax": lambda a: a.argmax(-1, keepdim=True),
+    "softmax": lambda a: a.softmax(-1),
+    "concat": lambda *parts: torch.cat(parts, dim=-1),
+    "columns": lambda a, places: a[..., places],
+    "rows": _rows,
+    "expand": lambda a: a.unsqueeze(1),
+    "flatten": lambda a: a.flatten(1),
+    "squeeze": lambda a: a.squeeze(-1),
+    "smallest": lambda a, k: a.kthvalue(k, dim=-1, keepdim=True).values,
+    "manhattan": lambda x, Y: torch.cdist(x, Y, p=1),
+    "cast": lambda a, to: a.to(getattr(torch, to)),
+}
+
+
+class KernelModule(nn.Module):
+    """One output of a fitted model as a module; `krepes` estimators give it by `as_module`.
+
+    Its numbers are buffers: it moves with `.to(device)`, is saved by `state_dict`, and is not trained. Gradients flow
+    through it into its input. At points where a kernel has a kink they are the mean of both sides.
+    """
+
+    def __init__(self, program: Program, output: str):
+        super().__init__()
+        program = program.only([output])
+        if len(program.inputs) != 1:
+            raise CannotExport("A module takes rows as one tensor: give encoded rows of a table.")
+        for name, value in program.constants.items():
+            if value.dtype == object:
+                raise CannotExport(f"{output!r} holds words, which torch has not: take another output.")
+            self.register_buffer(name, torch.from_numpy(value.copy()))
+        self.output, self.facts = output, dict(program.facts)
+        self._input, self._result = program.inputs[0], program.outputs[output]
+        self._steps: list[Step] = program.steps
+
+    def forward(self, X: Tensor) -> Tensor:
+        known: dict[str, Tensor] = {self._input.name: X}
+        for step in self._steps:
+            given = [known[name] if name in known else self.get_buffer(name) for name in step.inputs]
+            known[step.output] = OPERATIONS[step.op](*given, **step.attributes)
+        return known[self._result]
+
+    def extra_repr(self) -> str:
+        facts: dict[str, Any] = self.facts
+        return f"{facts['model']}, {self.output} of rows {self._input.shape}"
