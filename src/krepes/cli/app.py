@@ -16,6 +16,7 @@ from krepes.cli.commands.demo import demo
 from krepes.cli.commands.evaluate import evaluate
 from krepes.cli.commands.explain import explain
 from krepes.cli.commands.fit import fit
+from krepes.cli.commands.leave import export, serve
 from krepes.cli.commands.model_files import info, merge
 from krepes.cli.commands.prune import prune
 from krepes.cli.commands.rank_models import rank_models
@@ -62,6 +63,8 @@ for function in (
     evaluate,
     explain,
     info,
+    export,
+    serve,
     cluster,
     align,
     rank_models,

@@ -220,3 +220,11 @@ def write_onnx(program: Program, path: str | os.PathLike, overwrite: bool = Fals
     onnx.checker.check_model(model)
     with atomic_path(target, overwrite=overwrite) as part:
         part.write_bytes(model.SerializeToString())
+
+
+def described(path: str | os.PathLike) -> dict[str, Any]:
+    """What a file says of itself."""
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    return {each.key: json.loads(each.value) for each in model.metadata_props}

@@ -1,0 +1,86 @@
+"""Commands that take a model elsewhere: `krepes export` and `krepes serve`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+from krepes.base.files import check_writable, readable_bytes
+from krepes.cli import options
+from krepes.cli.command import command
+from krepes.cli.terminal import line, show_facts
+
+TOKEN = "KREPES_TOKEN"
+
+
+@command
+def export(
+    model: options.Model,
+    output: Annotated[Path, options.option("--output", "-o", "The ONNX file to write.", metavar="FILE")],
+    data: Annotated[
+        Path | None, options.option("Rows of the fit, to list rare values of categories.", metavar="DATA")
+    ] = None,
+    confidence: Annotated[
+        float | None, options.option("Add intervals, or sets of classes, that hold the target so often.")
+    ] = None,
+    overwrite: options.Force = False,
+) -> dict[str, Any]:
+    """Write a model as an ONNX file, which runs without krepes and torch; tables are encoded in the file.
+
+    [cyan]krepes export model.krepes -o model.onnx[/]
+    """
+    check_writable(output, overwrite)
+    from krepes import load
+
+    fitted = load(model, device="cpu")
+    fitted.to_onnx(output, data=data, confidence=confidence, overwrite=overwrite)
+    from krepes.export.onnx_file import OPSET, described
+
+    about = described(output)
+    size = output.stat().st_size
+    shown = {"model": about["model"], "inputs": _named(about["inputs"]), "outputs": ", ".join(about["outputs"])}
+    show_facts(shown | {"opset": str(OPSET), "saved": f"{output}, {readable_bytes(size)}"})
+    return {"file": str(output), "bytes": size, **about}
+
+
+def _named(inputs: list[dict[str, Any]]) -> str:
+    names = [each["name"] for each in inputs]
+    return ", ".join(names[:8]) + (f", ... ({len(names)})" if len(names) > 8 else "")
+
+
+@command
+def serve(
+    model: options.Model,
+    host: Annotated[str, options.option("The address to listen at.", metavar="ADDRESS")] = "127.0.0.1",
+    port: Annotated[int, options.option("The port to listen at.")] = 8000,
+    most_rows: Annotated[int, options.option("Rows in one request, at most.")] = 10_000,
+    most_bytes: Annotated[int, options.option("Bytes of one request, at most.")] = 10_000_000,
+    seconds: Annotated[int, options.option("Seconds for one request, at most.")] = 30,
+) -> dict[str, Any]:
+    """Answer requests over HTTP with one model: /predict, /transform, /explain, /health, /schema, /docs.
+
+    With a token in the environment variable KREPES_TOKEN, requests must send it; another --host than 127.0.0.1 needs
+    one.
+
+    [cyan]krepes serve model.krepes --port 8000[/]
+    """
+    from krepes import load
+    from krepes.serving.server import Limits, application, is_loopback
+
+    token = os.environ.get(TOKEN) or None
+    if token is None and not is_loopback(host):
+        raise ValueError(
+            f"--host {host} can be reached from other machines: set a token in the environment variable {TOKEN}, which "
+            "requests then send as 'Authorization: Bearer TOKEN'."
+        )
+    limits = Limits(body_bytes=most_bytes, rows=most_rows, seconds=float(seconds))
+    app = application(load(model, device="cpu"), limits, token)
+    import uvicorn
+
+    line(f"Serving {model} at http://{host}:{port}, described at /docs. Ctrl-C ends it.")
+    example = f'curl -s http://{host}:{port}/schema'
+    line(f"Next: {example}")
+    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_keep_alive=10)
+    return {"model": str(model), "host": host, "port": port, "next": shlex.join(example.split())}
