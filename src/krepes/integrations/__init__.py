@@ -1,0 +1,1 @@
+"""Wrappers for tools that keep models: MLflow."""
