@@ -18,7 +18,7 @@ TOKEN = "KREPES_TOKEN"
 @command
 def export(
     model: options.Model,
-    output: Annotated[Path, options.option("--output", "-o", "The ONNX file to write.", metavar="FILE")],
+    output: Annotated[Path, options.option("--output", "-o", "The file to write: .onnx, or .html for a page.", metavar="FILE")],
     data: Annotated[
         Path | None, options.option("Rows of the fit, to list rare values of categories.", metavar="DATA")
     ] = None,
@@ -27,7 +27,9 @@ def export(
     ] = None,
     overwrite: options.Force = False,
 ) -> dict[str, Any]:
-    """Write a model as an ONNX file, which runs without krepes and torch; tables are encoded in the file.
+    """Write a model as an ONNX file, or as a page that scores rows in a browser. Both run without krepes and torch.
+
+    Tables are encoded in the file. The page needs no server, and nothing leaves the machine.
 
     [cyan]krepes export model.krepes -o model.onnx[/]
     """
@@ -35,6 +37,15 @@ def export(
     from krepes import load
 
     fitted = load(model, device="cpu")
+    if output.suffix.lower() in (".html", ".htm"):
+        if confidence is not None:
+            raise ValueError("--confidence is for ONNX files: a page has no intervals.")
+        from krepes.report.scoring_page import write_scoring_page
+
+        write_scoring_page(fitted, output, data, overwrite)
+        size = output.stat().st_size
+        show_facts({"model": type(fitted).__name__, "saved": f"{output}, {readable_bytes(size)}"})
+        return {"file": str(output), "bytes": size, "model": type(fitted).__name__}
     fitted.to_onnx(output, data=data, confidence=confidence, overwrite=overwrite)
     from krepes.export.onnx_file import OPSET, described
 
