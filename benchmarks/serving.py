@@ -71,9 +71,9 @@ def messy(frame):
     frame = frame.copy()
     for j, name in enumerate(frame.columns):
         if frame[name].dtype.kind == "f":
-            frame.loc[frame.index[j :: 17], name] = np.nan
+            frame.loc[frame.index[j::17], name] = np.nan
         elif frame[name].dtype == object or str(frame[name].dtype) in ("str", "string"):
-            frame.loc[frame.index[j :: 19], name] = "never seen"
+            frame.loc[frame.index[j::19], name] = "never seen"
     return frame
 
 
@@ -104,7 +104,13 @@ def measured(name, model, data, rows, output, of_krepes):
         "onnx_1000": milliseconds(lambda: session.run([output], many)),
         "krepes_1000": milliseconds(lambda: of_krepes(rows)),
     }
-    line = {"model": name, "rows": len(rows), "difference": difference, "onnx_bytes": sizes[0], "krepes_bytes": sizes[1]}
+    line = {
+        "model": name,
+        "rows": len(rows),
+        "difference": difference,
+        "onnx_bytes": sizes[0],
+        "krepes_bytes": sizes[1],
+    }
     line |= {key: round(value, 3) for key, value in times.items()}
     print(
         f"{name:<34} {difference:8.1e} {sizes[0] / 1e6:7.2f} MB {sizes[1] / 1e6:7.2f} MB   1 row "

@@ -66,6 +66,8 @@ def test_help_does_not_import_what_is_heavy():
         "evaluate",
         "explain",
         "info",
+        "export",
+        "serve",
         "align",
         "prune",
         "rank-models",

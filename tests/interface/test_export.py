@@ -85,7 +85,9 @@ def table_feeds(model, frame):
     for port in program_of(model).inputs:
         cells = frame[port.name]
         if port.dtype == "string":
-            found[port.name] = cells.astype(object).where(cells.notna(), "").astype(str).to_numpy(object)[:, None]
+            found[port.name] = (
+                cells.astype(object).where(cells.notna(), "").astype(str).to_numpy(object)[:, None]
+            )
         elif "seconds" in port.meaning:
             seconds = cells.to_numpy("M8[us]").astype(np.int64) / 1e6
             found[port.name] = np.where(cells.isna(), np.nan, seconds)[:, None]
@@ -96,7 +98,9 @@ def table_feeds(model, frame):
 
 def assert_near(found, expected):
     assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=TOLERANCE * max(1, np.abs(expected).max()))
+    np.testing.assert_allclose(
+        found, expected, rtol=TOLERANCE, atol=TOLERANCE * max(1, np.abs(expected).max())
+    )
 
 
 @pytest.mark.parametrize("kernel", KERNELS + HISTOGRAMS, ids=str)
@@ -172,7 +176,9 @@ def test_autoencoder_encodes_and_decodes(tmp_path):
     Z = model.transform(X)
     assert_near(found["embedding"], Z)
     assert_near(found["reconstruction"], model.reconstruct(X))
-    assert_near(scored(model, {"Z": Z}, tmp_path / "d.onnx", decoder=True)["reconstruction"], model.reconstruct(X))
+    assert_near(
+        scored(model, {"Z": Z}, tmp_path / "d.onnx", decoder=True)["reconstruction"], model.reconstruct(X)
+    )
     assert_near(model.as_module(decoder=True)(torch.from_numpy(Z)).numpy(), model.reconstruct(X))
 
 
@@ -241,12 +247,16 @@ def test_what_cannot_be_written_is_refused_with_the_reason(tmp_path):
     words.fit(["abab", "baba", "aabb", "bbaa", "abba", "baab"])
     with pytest.raises(CannotExport, match="not arrays of numbers"):
         words.to_onnx(tmp_path / "m.onnx")
-    own = KernelEmbedding(2, kernel=lambda A, B: A @ B.T, loss="kernel_pca", n_landmarks=5, random_state=0).fit(X)
+    own = KernelEmbedding(
+        2, kernel=lambda A, B: A @ B.T, loss="kernel_pca", n_landmarks=5, random_state=0
+    ).fit(X)
     with pytest.raises(CannotExport, match="runs code of its own"):
         own.to_onnx(tmp_path / "m.onnx")
     text = [f"a text of several words, number {i}, like {i * 7}" for i in range(60)]
     frame = pd.DataFrame({"story": text, "x": X[:60, 0]})
-    model = KernelEmbedding(2, n_landmarks=10, preprocess=TableEncoder(columns={"story": "text"}), random_state=0)
+    model = KernelEmbedding(
+        2, n_landmarks=10, preprocess=TableEncoder(columns={"story": "text"}), random_state=0
+    )
     with pytest.raises(CannotExport, match="'story' is running text"):
         model.fit(frame).to_onnx(tmp_path / "m.onnx")
     assert not (tmp_path / "m.onnx").exists()
@@ -256,7 +266,9 @@ def test_what_cannot_be_written_is_refused_with_the_reason(tmp_path):
 
 DIFFERENTIABLE = [
     KernelEmbedding(3, kernel="gaussian", loss="kernel_pca", n_landmarks=12, dtype="float64", random_state=0),
-    KernelEmbedding(3, kernel=Laplacian(norm=1), loss="kernel_pca", n_landmarks=12, dtype="float64", random_state=0),
+    KernelEmbedding(
+        3, kernel=Laplacian(norm=1), loss="kernel_pca", n_landmarks=12, dtype="float64", random_state=0
+    ),
     KernelRidgeRegressor(**FAST, dtype="float64"),
     KernelRidgeClassifier(**FAST, dtype="float64"),
     KernelRidgeRegressor(**FAST, dtype="float64", local=True),

@@ -38,7 +38,8 @@ def people(n=160):
 
 def json_rows(frame):
     return [
-        {key: None if pd.isna(value) else value for key, value in row.items()} for row in frame.to_dict("records")
+        {key: None if pd.isna(value) else value for key, value in row.items()}
+        for row in frame.to_dict("records")
     ]
 
 
@@ -57,7 +58,9 @@ def test_a_table_and_digits_in_chromium(tmp_path):
     with chromium(tmp_path / "profile") as browser:
         browser.driver.set_window_size(1100, 800)
         browser.driver.get((tmp_path / "table.html").as_uri())
-        found = browser.run("return arguments[0].map((row) => krepesScore(row).probabilities)", json_rows(rows))
+        found = browser.run(
+            "return arguments[0].map((row) => krepesScore(row).probabilities)", json_rows(rows)
+        )
         np.testing.assert_allclose(found, model.predict_proba(rows), atol=1e-4)
         before = browser.text("#outputs")
         browser.run(

@@ -170,7 +170,14 @@ def test_a_thousand_requests_of_sixteen_clients(model, tmp_path):
     server.start()
     try:
         good = json.dumps({"rows": rows_of(FRAME[:20])}).encode()
-        bodies = [(good, 200), (b"{", 400), (good, 200), (b'{"rows": [7]}', 422), (good, 200), (b" " * 200_000, 413)]
+        bodies = [
+            (good, 200),
+            (b"{", 400),
+            (good, 200),
+            (b'{"rows": [7]}', 422),
+            (good, 200),
+            (b" " * 200_000, 413),
+        ]
         expected = json.loads(server.ask("POST", "/predict", good)[1])["label"]
         lock, seen = threading.Lock(), []
 
@@ -209,7 +216,8 @@ def test_schemathesis_finds_nothing(model):
 
     schema = schemathesis.openapi.from_asgi("/openapi.json", application(model))
     schemathesis.openapi.format(
-        "krepes-date", schemathesis.GenerationMode and __import__("hypothesis").strategies.datetimes().map(str)
+        "krepes-date",
+        schemathesis.GenerationMode and __import__("hypothesis").strategies.datetimes().map(str),
     )
     for operation in schema.get_all_operations():
         case_of = operation.ok().as_strategy()

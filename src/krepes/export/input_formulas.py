@@ -80,7 +80,9 @@ def _binary(encoder: TableEncoder) -> list[int]:
 
 def rare_values(encoder: TableEncoder | None, data: Any) -> dict[str, list[str]]:
     """The rare values of every category that occur in some data; a warning says which columns need data."""
-    columns = [c for c in ([] if encoder is None else encoder.columns_) if isinstance(c, Category) and len(c.rare)]
+    columns = [
+        c for c in ([] if encoder is None else encoder.columns_) if isinstance(c, Category) and len(c.rare)
+    ]
     if data is None:
         if columns:
             names = ", ".join(repr(column.name) for column in columns)

@@ -163,7 +163,9 @@ def _(kernel: Linear, x: Value) -> Value:
 
 
 def _polynomial(kernel: Polynomial, product: Value) -> Value:
-    return reduce(lambda a, b: a * b, [product * float(kernel.scale) + float(kernel.offset)] * int(kernel.degree))
+    return reduce(
+        lambda a, b: a * b, [product * float(kernel.scale) + float(kernel.offset)] * int(kernel.degree)
+    )
 
 
 @values.register
@@ -216,7 +218,11 @@ def _(kernel: ArcCosine, x: Value, Y: Points) -> Value:
     v = squared(concat([wide / (norm + zero), zero]), unit) * 0.5
     for _ in range(kernel.depth):
         angle = _angle((v * 0.5).most(1.0).least(0.0))
-        v = angle * (1 / math.pi) if kernel.degree == 0 else v + (angle * angle.cos() - angle.sin()) * (1 / math.pi)
+        v = (
+            angle * (1 / math.pi)
+            if kernel.degree == 0
+            else v + (angle * angle.cos() - angle.sin()) * (1 / math.pi)
+        )
     cosine = 1.0 - v
     return (cosine if kernel.degree == 0 else cosine * norm * y_norm).cast(x.dtype)
 

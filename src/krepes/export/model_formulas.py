@@ -159,7 +159,9 @@ def _cell_scores(part: SolvedPartition, kernel: Kernel, inputs: Tensor, x: Value
     if len(counts) == 1:
         cell_of = (x.columns([0]) * 0.0).cast("int64")
     else:
-        above = (x.cast("float64") @ _numbers(tree.directions).T > _numbers(tree.thresholds)).where(1.0, 0.0, "float64")
+        above = (x.cast("float64") @ _numbers(tree.directions).T > _numbers(tree.thresholds)).where(
+            1.0, 0.0, "float64"
+        )
         turns, lefts = _turns(tree.children.numpy(), len(counts))
         # a cell has all its turns right, and every other cell has one wrong
         cell_of = (above @ turns + lefts).argmax()
@@ -198,7 +200,9 @@ def _(model: KernelRidgeRegressor, x: Value, confidence: float | None) -> None:
         kept = held.scores(residuals)
         rank = kept.rank(confidence)
         if rank > kept.n:
-            raise CannotExport(f"confidence={confidence:g} needs more held-out rows than the {kept.n} of this model.")
+            raise CannotExport(
+                f"confidence={confidence:g} needs more held-out rows than the {kept.n} of this model."
+            )
         centres = [fit.columns([c]) for fit in fits]
         for sign, ends in ((-1.0, lower), (1.0, upper)):
             if len(fits) == 1:
@@ -241,7 +245,9 @@ def _(model: KernelRidgeClassifier, x: Value, confidence: float | None) -> None:
     fits = [(fit * (1 / model.temperature_)).softmax().log().neg() for fit in _fits(model, held, x, scores)]
     below = []
     for c in range(model.targets_.n_outputs):
-        counts = [_count_below(fit.columns([c]), held_by) for fit, held_by in zip(fits, kept.by_fit) if len(held_by)]
+        counts = [
+            _count_below(fit.columns([c]), held_by) for fit, held_by in zip(fits, kept.by_fit) if len(held_by)
+        ]
         below.append(reduce(lambda a, b: a + b, counts))
     program.output("in_set", (concat(below) * -1.0) > -float(kept.rank(confidence)))
 
@@ -333,7 +339,9 @@ def _(model: KernelAutoencoder, x: Value, confidence: float | None) -> None:
 
 def _decode(model: KernelAutoencoder, z: Value) -> None:
     decoder, inputs = model._solved(), model.input_space_
-    psi = values(decoder.features.kernel, z, _numbers(decoder.features.landmarks)) @ _numbers(decoder.features.F)
+    psi = values(decoder.features.kernel, z, _numbers(decoder.features.landmarks)) @ _numbers(
+        decoder.features.F
+    )
     rows = psi @ _numbers(decoder.W) + _numbers(decoder.mean)
     if inputs.encoder is None:
         if inputs.normalize is not None:

@@ -196,9 +196,7 @@ class OnnxGraph:
             outputs.append(helper.make_empty_tensor_value_info(name))
         graph = helper.make_graph(self.nodes, "krepes", inputs, outputs, self.constants)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
-        model = helper.make_model(
-            graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="krepes"
-        )
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="krepes")
         model.producer_version = str(program.facts["krepes"])
         columns = [
             {"name": port.name, "type": port.dtype, "meaning": port.meaning, "levels": port.levels}

@@ -124,7 +124,9 @@ class Program:
         """The part of it that gives some outputs."""
         unknown = [name for name in names if name not in self.outputs]
         if unknown:
-            raise ValueError(f"{unknown[0]!r} is not an output of this model: it has {', '.join(self.outputs)}.")
+            raise ValueError(
+                f"{unknown[0]!r} is not an output of this model: it has {', '.join(self.outputs)}."
+            )
         outputs = {name: self.outputs[name] for name in names}
         needed, steps = set(outputs.values()), []
         for step in reversed(self.steps):

@@ -21,7 +21,11 @@ from krepes.saved_models import load
 
 FLAVOR = "krepes"
 FILE = "model.krepes"
-METHODS = {"KernelEmbedding": "transform", "KernelAutoencoder": "transform", "NoveltyDetector": "score_samples"}
+METHODS = {
+    "KernelEmbedding": "transform",
+    "KernelAutoencoder": "transform",
+    "NoveltyDetector": "score_samples",
+}
 
 
 def _mlflow() -> Any:

@@ -72,7 +72,9 @@ def _explained(model: OnePassEstimator, program: Program) -> tuple[str, str | No
 
 def _is_last(model: OnePassEstimator, A: np.ndarray) -> bool:
     found = getattr(model._solved(), "A", None)
-    return found is not None and A.shape == tuple(found.shape) and np.allclose(A, found.cpu().numpy(), rtol=1e-4)
+    return (
+        found is not None and A.shape == tuple(found.shape) and np.allclose(A, found.cpu().numpy(), rtol=1e-4)
+    )
 
 
 def _with_range(port: Port, model: OnePassEstimator) -> Port:
@@ -81,7 +83,9 @@ def _with_range(port: Port, model: OnePassEstimator) -> Port:
         return port
     landmarks: Any = model.landmarks_
     divide = model.input_space_.divide
-    return Port(**{**vars(port), "low": float(landmarks.min()) * divide, "high": float(landmarks.max()) * divide})
+    return Port(
+        **{**vars(port), "low": float(landmarks.min()) * divide, "high": float(landmarks.max()) * divide}
+    )
 
 
 def _start(model: OnePassEstimator, port: dict[str, Any]) -> Any:

@@ -73,7 +73,11 @@ def explained(model: Any, X: Any) -> dict[str, Any]:
         found = top_attribution(model, X, directions[which], min(TOP, len(model.landmarks_)))
         for i in np.flatnonzero(of == which):
             rows[i] = [
-                {"landmark": int(j), "row": None if numbers is None else int(numbers[j]), "adds": float(value)}
+                {
+                    "landmark": int(j),
+                    "row": None if numbers is None else int(numbers[j]),
+                    "adds": float(value),
+                }
                 for j, value in zip(found.landmarks[i], found.values[i])
             ]
     return {"of": called, "landmarks": rows}

@@ -28,7 +28,9 @@ def row_schema(inputs: InputSpace) -> dict[str, Any]:
     if inputs.kind == "objects" and not inputs.raw_:
         return {"type": "string"}
     if inputs.kind not in ("vectors", "images"):
-        raise ValueError(f"krepes serve takes tables, arrays, images and strings; this model takes {inputs.kind}.")
+        raise ValueError(
+            f"krepes serve takes tables, arrays, images and strings; this model takes {inputs.kind}."
+        )
     schema: dict[str, Any] = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
     if inputs.divide != 1.0:
         schema = {"type": "integer", "minimum": 0, "maximum": 255}
@@ -93,7 +95,9 @@ def _cells(column: Column, rows: list[dict[str, Any]]) -> pa.Array:
     cells = []
     for i, row in enumerate(rows):
         if column.name not in row:
-            raise BadRows(f"row {i}: column {column.name!r} is not there; write null where its value is missing.")
+            raise BadRows(
+                f"row {i}: column {column.name!r} is not there; write null where its value is missing."
+            )
         value = row[column.name]
         try:
             cells.append(None if value is None else read(value))

@@ -58,7 +58,12 @@ def application(model: OnePassEstimator, limits: Limits | None = None, token: st
     bounds = limits or Limits()
     model = model.without_engine()
     inputs, abilities = model.space_.inputs, can(model)
-    rows: dict[str, Any] = {"type": "array", "items": row_schema(inputs), "minItems": 1, "maxItems": bounds.rows}
+    rows: dict[str, Any] = {
+        "type": "array",
+        "items": row_schema(inputs),
+        "minItems": 1,
+        "maxItems": bounds.rows,
+    }
     body = {"type": "object", "properties": {"rows": rows}, "required": ["rows"]}
     app = FastAPI(title=f"krepes {type(model).__name__}", version=__version__)
     slots, waiting = asyncio.Semaphore(bounds.at_once), 0
@@ -114,7 +119,9 @@ def application(model: OnePassEstimator, limits: Limits | None = None, token: st
         status: {"description": text, "content": {"application/json": {"schema": error_schema}}}
         for status, text in PROBLEMS.items()
     }
-    needs: dict[str, Any] = {"requestBody": {"required": True, "content": {"application/json": {"schema": body}}}}
+    needs: dict[str, Any] = {
+        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}}
+    }
 
     def post(name: str) -> None:
         async def route(request: Request) -> Any:

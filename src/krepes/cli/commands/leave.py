@@ -18,7 +18,10 @@ TOKEN = "KREPES_TOKEN"
 @command
 def export(
     model: options.Model,
-    output: Annotated[Path, options.option("--output", "-o", "The file to write: .onnx, or .html for a page.", metavar="FILE")],
+    output: Annotated[
+        Path,
+        options.option("--output", "-o", "The file to write: .onnx, or .html for a page.", metavar="FILE"),
+    ],
     data: Annotated[
         Path | None, options.option("Rows of the fit, to list rare values of categories.", metavar="DATA")
     ] = None,
@@ -51,7 +54,11 @@ def export(
 
     about = described(output)
     size = output.stat().st_size
-    shown = {"model": about["model"], "inputs": _named(about["inputs"]), "outputs": ", ".join(about["outputs"])}
+    shown = {
+        "model": about["model"],
+        "inputs": _named(about["inputs"]),
+        "outputs": ", ".join(about["outputs"]),
+    }
     show_facts(shown | {"opset": str(OPSET), "saved": f"{output}, {readable_bytes(size)}"})
     return {"file": str(output), "bytes": size, **about}
 
@@ -91,7 +98,7 @@ def serve(
     import uvicorn
 
     line(f"Serving {model} at http://{host}:{port}, described at /docs. Ctrl-C ends it.")
-    example = f'curl -s http://{host}:{port}/schema'
+    example = f"curl -s http://{host}:{port}/schema"
     line(f"Next: {example}")
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_keep_alive=10)
     return {"model": str(model), "host": host, "port": port, "next": shlex.join(example.split())}
