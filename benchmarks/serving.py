@@ -19,9 +19,12 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pandas as pd
+from recording import data_file, record
+from sklearn.datasets import load_digits
+
 from krepes.autoencoder import KernelAutoencoder
 from krepes.embedding import KernelEmbedding
-from krepes.export import CannotExport, program_of
+from krepes.export import ExportError, program_of
 from krepes.machines import (
     GaussianProcessClassifier,
     GaussianProcessRegressor,
@@ -29,8 +32,6 @@ from krepes.machines import (
     KernelRidgeRegressor,
     NoveltyDetector,
 )
-from recording import data_file, record
-from sklearn.datasets import load_digits
 
 ROWS = 1000
 TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(uint8)": np.uint8}
@@ -170,7 +171,7 @@ def main(most=20):
     for each in chain(of_arrays(), of_tables(most)):
         try:
             lines.append(measured(*each))
-        except CannotExport as error:
+        except ExportError as error:
             print(f"{each[0]:<34} refused: {error}", flush=True)
             lines.append({"model": each[0], "refused": str(error)})
     record("serving", {"models": lines}, shown=False)

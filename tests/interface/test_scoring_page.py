@@ -8,12 +8,13 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_digits
+
 from headless_browser import chromium
 from krepes import KernelEmbedding
-from krepes.export import CannotExport
+from krepes.export import ExportError
 from krepes.machines import KernelRidgeClassifier
 from krepes.report import scoring_page as pages
-from sklearn.datasets import load_digits
 
 needs_browser = pytest.mark.skipif(
     shutil.which("chromium") is None and not os.environ.get("CI"), reason="Chromium is not installed"
@@ -64,7 +65,8 @@ def test_a_table_and_digits_in_chromium(tmp_path):
         np.testing.assert_allclose(found, model.predict_proba(rows), atol=1e-4)
         before = browser.text("#outputs")
         browser.run(
-            "const slider = document.querySelectorAll('input[type=range]')[1]; slider.value = slider.max; slider.oninput()"
+            "const slider = document.querySelectorAll('input[type=range]')[1]; slider.value = slider.max;"
+            "slider.oninput()"
         )
         assert browser.text("#outputs") != before
         assert browser.run("return document.querySelectorAll('#landmarks tr').length") == 8
@@ -90,5 +92,5 @@ def test_a_page_allows_no_connection_and_refuses_large_models(monkeypatch):
     assert "http://" not in text
     assert "https://" not in text
     monkeypatch.setattr(pages, "LARGEST", 10)
-    with pytest.raises(CannotExport, match="fewer landmarks"):
+    with pytest.raises(ExportError, match="fewer landmarks"):
         pages.scoring_page(model)

@@ -16,12 +16,14 @@ from http.client import HTTPConnection
 import numpy as np
 import pandas as pd
 import pytest
+
 from krepes import KernelEmbedding
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, NoveltyDetector
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 from fastapi.testclient import TestClient
+
 from krepes.serving.server import Limits, application
 
 RNG = np.random.default_rng(0)

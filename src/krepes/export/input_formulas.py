@@ -1,7 +1,7 @@
 """Raw rows as the numbers that kernels see, as formulas of a program: `krepes.preprocessing` written once more.
 
     number      double; NaN where it is missing
-    date        double, seconds since 1970 as the clock shows it (a time of day: since midnight); NaN where it is missing
+    date        double, seconds since 1970 as the clock shows it, of a time of day since midnight; NaN if missing
     category    words; the empty word where it is missing. "(rare)" stands for any rare value
     yes and no  words
     array       rows as they are; bytes of images
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from krepes.base.reporting import warn
-from krepes.export.kernel_formulas import CannotExport
+from krepes.export.kernel_formulas import ExportError
 from krepes.export.program import Port, Program, Value, concat, interpolated
 from krepes.preprocessing import TableEncoder
 from krepes.preprocessing.cells.dates import DAY
@@ -39,7 +39,7 @@ RareValues = Mapping[str, Sequence[str]]
 def inputs_of(program: Program, inputs: InputSpace, dtype: str, encoded: bool, rare: RareValues) -> Value:
     """The rows as kernels see them, (b, d), in a precision; `encoded` takes rows of a table encoded."""
     if inputs.kind in ("sparse", "precomputed") or inputs.of_objects:
-        raise CannotExport(
+        raise ExportError(
             f"This model takes {'rows of a kernel matrix' if inputs.kind == 'precomputed' else inputs.kind}, which are "
             "not arrays of numbers of one shape: it cannot leave krepes. Use krepes.load, or krepes serve."
         )
@@ -108,12 +108,12 @@ def rare_values(encoder: TableEncoder | None, data: Any) -> dict[str, list[str]]
 @singledispatch
 def encoded_column(column: Column, program: Program, rare: RareValues) -> Value:
     """The numbers that a column becomes, (b, width), in double precision."""
-    raise CannotExport(f"Column {column.name!r} is a {column.role}, which has no formula.")
+    raise ExportError(f"Column {column.name!r} is a {column.role}, which has no formula.")
 
 
 @encoded_column.register
 def _(column: Text, program: Program, rare: RareValues) -> Value:
-    raise CannotExport(
+    raise ExportError(
         f"Column {column.name!r} is running text, whose groups of characters are hashed: this cannot be written in a "
         f"file. Fit again without it, TableEncoder(exclude=[{column.name!r}]), or serve the model with krepes."
     )

@@ -44,14 +44,14 @@ from krepes.kernels.vectors import RadialKernel
 Points = Any  # an array (m, d), or a Value (b, m, d)
 
 
-class CannotExport(ValueError):
+class ExportError(ValueError):
     """A model that has no program, with the reason."""
 
 
 @singledispatch
 def values(kernel: Kernel, x: Value, Y: Points) -> Value:
     """k(x, y_j), (b, m)."""
-    raise CannotExport(
+    raise ExportError(
         f"The kernel {kernel} is not a formula of numbers, so that no file can hold it: it runs code of its own. "
         "Serve this model with krepes: krepes serve, or krepes.load."
     )
@@ -60,7 +60,7 @@ def values(kernel: Kernel, x: Value, Y: Points) -> Value:
 @singledispatch
 def diagonal(kernel: Kernel, x: Value) -> Value:
     """k(x, x), (b, 1)."""
-    raise CannotExport(f"k(x, x) of {kernel} is not written as a formula of numbers.")
+    raise ExportError(f"k(x, x) of {kernel} is not written as a formula of numbers.")
 
 
 # Pairs of rows and points
@@ -210,7 +210,7 @@ def _(kernel: Cosine, x: Value) -> Value:
 @values.register
 def _(kernel: ArcCosine, x: Value, Y: Points) -> Value:
     if isinstance(Y, Value):
-        raise CannotExport(f"{kernel} is not written for cells.")
+        raise ExportError(f"{kernel} is not written for cells.")
     wide, points = x.cast("float64"), _array(Y)
     norm, y_norm = wide.square().sum().sqrt(), np.linalg.norm(points, axis=1)
     zero, y_zero = (norm > 0.0).where(0.0, 1.0, "float64"), (y_norm == 0).astype(float)
@@ -228,7 +228,7 @@ def _(kernel: ArcCosine, x: Value, Y: Points) -> Value:
 
 
 def _angle(half: Value) -> Value:
-    """2 arcsin sqrt(half), of numbers from 0 to 1; in single precision, which onnxruntime has, near 0 from both ends."""
+    """2 arcsin sqrt(half), of numbers from 0 to 1; single precision, which onnxruntime has, near 0 from both ends."""
     flip = half > 0.5
     near = flip.where(1.0 - half, half).sqrt().cast("float32").asin().cast("float64") * 2.0
     return flip.where(math.pi - near, near)
@@ -255,7 +255,7 @@ def _(kernel: Intersection, x: Value) -> Value:
 @values.register
 def _(kernel: ChiSquared, x: Value, Y: Points) -> Value:
     if isinstance(Y, Value):
-        raise CannotExport(f"{kernel} is not written for cells.")
+        raise ExportError(f"{kernel} is not written for cells.")
     tiny, parts = float(np.finfo(x.dtype).tiny), []
     for j, y in enumerate(_array(Y).T):
         each = x.columns([j])
@@ -335,7 +335,7 @@ def _(kernel: ColumnKernel, x: Value) -> Value:
 def _of_columns(kernel: ColumnKernel, x: Value, of: Any) -> Value:
     parts = kernel._checked()
     if kernel.places is None:
-        raise CannotExport(f"{kernel} compares records, which are not numbers.")
+        raise ExportError(f"{kernel} compares records, which are not numbers.")
     found = [of(part, places) for (_, part, _), places in zip(parts, kernel.places)]
     if kernel.combine == "product":
         return reduce(lambda a, b: a * b, found)
@@ -347,7 +347,7 @@ def _of_columns(kernel: ColumnKernel, x: Value, of: Any) -> Value:
 def _(kernel: Gower, x: Value, Y: Points) -> Value:
     width = Y.shape[1] if not isinstance(Y, Value) else 0
     if not width:
-        raise CannotExport(f"{kernel} is not written for cells.")
+        raise ExportError(f"{kernel} is not written for cells.")
     gaussian, columns, points = kernel.profile == "gaussian", kernel._columns(width), _array(Y)
     scale = -1 / (kernel._reach * float(kernel.lengthscale)) ** (2 if gaussian else 1)
 

@@ -25,7 +25,7 @@ from krepes.autoencoder import KernelAutoencoder
 from krepes.base.validation import check_share
 from krepes.embedding import KernelEmbedding
 from krepes.export.input_formulas import inputs_of, rare_values
-from krepes.export.kernel_formulas import CannotExport, diagonal, values
+from krepes.export.kernel_formulas import ExportError, diagonal, values
 from krepes.export.program import Port, Program, Value, concat
 from krepes.kernels import Kernel
 from krepes.machines import (
@@ -109,7 +109,7 @@ def program_of(
 @singledispatch
 def write(model: OnePassEstimator, x: Value, confidence: float | None) -> None:
     """Add the outputs of a model to the program of its rows x (b, d)."""
-    raise CannotExport(f"{type(model).__name__} is not written as a program.")
+    raise ExportError(f"{type(model).__name__} is not written as a program.")
 
 
 def _numbers(tensor: Tensor) -> np.ndarray:
@@ -120,7 +120,7 @@ def _landmark_values(model: OnePassEstimator, x: Value) -> Value:
     """k_x, (b, m)."""
     landmarks = model.landmarks_
     if not isinstance(landmarks, Tensor):
-        raise CannotExport("The landmarks of this model are objects, which a program cannot hold.")
+        raise ExportError("The landmarks of this model are objects, which a program cannot hold.")
     return values(model.kernel_, x, _numbers(landmarks.reshape(len(landmarks), -1)))
 
 
@@ -200,7 +200,7 @@ def _(model: KernelRidgeRegressor, x: Value, confidence: float | None) -> None:
         kept = held.scores(residuals)
         rank = kept.rank(confidence)
         if rank > kept.n:
-            raise CannotExport(
+            raise ExportError(
                 f"confidence={confidence:g} needs more held-out rows than the {kept.n} of this model."
             )
         centres = [fit.columns([c]) for fit in fits]
@@ -345,7 +345,7 @@ def _decode(model: KernelAutoencoder, z: Value) -> None:
     rows = psi @ _numbers(decoder.W) + _numbers(decoder.mean)
     if inputs.encoder is None:
         if inputs.normalize is not None:
-            raise CannotExport("The reconstruction of standardised channels is not written as a program.")
+            raise ExportError("The reconstruction of standardised channels is not written as a program.")
         if inputs.shift_ is not None:
             rows = rows + _numbers(inputs.shift_)
         rows = rows * float(inputs.divide)

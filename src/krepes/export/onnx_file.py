@@ -1,7 +1,7 @@
 """A program as an ONNX file, opset 18 and ai.onnx.ml 2, for onnxruntime and whatever else reads it.
 
-Every column of a table is an input of shape (n, 1) with the name of the column: double for numbers and dates, string for
-words. Arrays are one input X. Metadata say what the model is: version, kind, hash, columns, classes.
+Every column of a table is an input of shape (n, 1) with the name of the column: double for numbers and dates, string
+for words. Arrays are one input X. Metadata say what the model is: version, kind, hash, columns, classes.
 
 L1 distances are not a matrix product, and ONNX has no operation for them. They are summed column by column, so that
 nothing larger than the kernel values is held; columns of 0 and 1 are a product: |a - b| = a + b - 2 a b.

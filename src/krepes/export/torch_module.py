@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from krepes.export.kernel_formulas import CannotExport
+from krepes.export.kernel_formulas import ExportError
 from krepes.export.program import Program, Step
 
 Run = Callable[..., Tensor]
@@ -74,10 +74,10 @@ class KernelModule(nn.Module):
         super().__init__()
         program = program.only([output])
         if len(program.inputs) != 1:
-            raise CannotExport("A module takes rows as one tensor: give encoded rows of a table.")
+            raise ExportError("A module takes rows as one tensor: give encoded rows of a table.")
         for name, value in program.constants.items():
             if value.dtype == object:
-                raise CannotExport(f"{output!r} holds words, which torch has not: take another output.")
+                raise ExportError(f"{output!r} holds words, which torch has not: take another output.")
             self.register_buffer(name, torch.from_numpy(value.copy()))
         self.output, self.facts = output, dict(program.facts)
         self._input, self._result = program.inputs[0], program.outputs[output]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from krepes.base.files import readable_bytes
-from krepes.export import CannotExport, Port, Program, program_of
+from krepes.export import ExportError, Port, Program, program_of
 from krepes.one_pass import OnePassEstimator
 from krepes.report.page import WrittenReport, _filled, _template, safe_json, write_page
 
@@ -25,7 +25,7 @@ def scoring_page(model: OnePassEstimator, data: Any = None) -> str:
     program = program_of(model, data=data)
     size = sum(value.nbytes for value in program.constants.values() if value.dtype != object)
     if size > LARGEST:
-        raise CannotExport(
+        raise ExportError(
             f"This model has {readable_bytes(size)} of numbers, too many for a page: fit it with fewer landmarks, or "
             "write an ONNX file."
         )

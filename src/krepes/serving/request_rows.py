@@ -16,7 +16,7 @@ from krepes.preprocessing.input_space import InputSpace
 LARGEST = 1e12  # number in a request: what is far beyond any column is a mistake
 
 
-class BadRows(ValueError):
+class BadRowsError(ValueError):
     """Rows that the model does not take; the message names the first bad row and its column."""
 
 
@@ -56,18 +56,18 @@ def _column_schema(column: Column) -> dict[str, Any]:
 def as_table(inputs: InputSpace, rows: Any, most: int) -> Any:
     """Rows of JSON as the model takes them."""
     if not isinstance(rows, list) or not rows:
-        raise BadRows("rows: expected a list of at least one row.")
+        raise BadRowsError("rows: expected a list of at least one row.")
     if len(rows) > most:
-        raise BadRows(f"rows: {len(rows):,} rows in one request; at most {most:,} are taken.")
+        raise BadRowsError(f"rows: {len(rows):,} rows in one request; at most {most:,} are taken.")
     if inputs.encoder is not None:
         for i, row in enumerate(rows):
             if not isinstance(row, dict):
-                raise BadRows(f"row {i}: expected an object of columns, got {_kind(row)}.")
+                raise BadRowsError(f"row {i}: expected an object of columns, got {_kind(row)}.")
         return pa.table({column.name: _cells(column, rows) for column in inputs.encoder.columns_})
     if inputs.kind == "objects":
         for i, row in enumerate(rows):
             if not isinstance(row, str):
-                raise BadRows(f"row {i}: expected a string, got {_kind(row)}.")
+                raise BadRowsError(f"row {i}: expected a string, got {_kind(row)}.")
         return rows
     whole = inputs.divide != 1.0
     for i, row in enumerate(rows):
@@ -81,11 +81,11 @@ def _check_numbers(value: Any, shape: Sequence[int], where: str, whole: bool) ->
         bounds = (0, 255) if whole else (-LARGEST, LARGEST)
         if not number or not bounds[0] <= value <= bounds[1]:
             kind = "a whole number from 0 to 255" if whole else f"a number up to {LARGEST:g}"
-            raise BadRows(f"{where}: expected {kind}, got {value!r:.40}.")
+            raise BadRowsError(f"{where}: expected {kind}, got {value!r:.40}.")
         return
     if not isinstance(value, list) or len(value) != shape[0]:
         found = f"{len(value)} values" if isinstance(value, list) else _kind(value)
-        raise BadRows(f"{where}: expected {shape[0]} values, got {found}.")
+        raise BadRowsError(f"{where}: expected {shape[0]} values, got {found}.")
     for j, each in enumerate(value):
         _check_numbers(each, shape[1:], f"{where}, column {j}", whole)
 
@@ -95,14 +95,14 @@ def _cells(column: Column, rows: list[dict[str, Any]]) -> pa.Array:
     cells = []
     for i, row in enumerate(rows):
         if column.name not in row:
-            raise BadRows(
+            raise BadRowsError(
                 f"row {i}: column {column.name!r} is not there; write null where its value is missing."
             )
         value = row[column.name]
         try:
             cells.append(None if value is None else read(value))
         except (ValueError, TypeError, OverflowError) as error:
-            raise BadRows(f"row {i}, column {column.name!r}: {error}") from None
+            raise BadRowsError(f"row {i}, column {column.name!r}: {error}") from None
     return pa.array(cells, kind)
 
 

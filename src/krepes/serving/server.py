@@ -19,7 +19,7 @@ from typing import Any
 from krepes._version import __version__
 from krepes.one_pass import OnePassEstimator
 from krepes.serving.answers import can, explained, predicted, transformed
-from krepes.serving.request_rows import BadRows, as_table, row_schema
+from krepes.serving.request_rows import BadRowsError, as_table, row_schema
 
 ANSWERS: dict[str, Callable[..., dict[str, Any]]] = {
     "predict": predicted,
@@ -109,7 +109,7 @@ def application(model: OnePassEstimator, limits: Limits | None = None, token: st
                 return JSONResponse(await asyncio.wait_for(work, bounds.seconds))
         except TimeoutError:
             return problem(408, f"No answer within {bounds.seconds:g} seconds: send fewer rows.")
-        except (BadRows, ValueError, TypeError, OverflowError) as error:
+        except (BadRowsError, ValueError, TypeError, OverflowError) as error:
             return problem(422, str(error))
         finally:
             waiting -= 1
