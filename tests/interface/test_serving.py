@@ -16,6 +16,7 @@ from http.client import HTTPConnection
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from krepes import KernelEmbedding
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, NoveltyDetector
@@ -214,18 +215,11 @@ def test_a_thousand_requests_of_sixteen_clients(model, tmp_path):
 @pytest.mark.full
 def test_schemathesis_finds_nothing(model):
     schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
-    from hypothesis import settings
-
     schema = schemathesis.openapi.from_asgi("/openapi.json", application(model))
-    schemathesis.openapi.format(
-        "krepes-date",
-        schemathesis.GenerationMode and __import__("hypothesis").strategies.datetimes().map(str),
-    )
     for operation in schema.get_all_operations():
-        case_of = operation.ok().as_strategy()
 
-        @settings(max_examples=50, deadline=None)
-        @__import__("hypothesis").given(case_of)
+        @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(operation.ok().as_strategy())
         def check(case):
             case.call_and_validate()
 

@@ -41,8 +41,10 @@ def row_schema(inputs: InputSpace) -> dict[str, Any]:
 
 def _column_schema(column: Column) -> dict[str, Any]:
     if isinstance(column, Date):
-        example = "12:30:00" if column.form == "time" else "2024-05-17T12:30:00"
-        return {"type": ["string", "null"], "format": "krepes-date", "example": example}
+        kind, example = (
+            ("time", "12:30:00Z") if column.form == "time" else ("date-time", "2024-05-17T12:30:00Z")
+        )
+        return {"type": ["string", "null"], "format": kind, "example": example}
     if isinstance(column, YesNo):
         return {"type": ["string", "null"], "enum": [*column.pair, None], "example": column.pair[0]}
     if isinstance(column, Category):
@@ -127,7 +129,7 @@ def _number(value: Any) -> float:
 def _word(value: Any, allowed: Sequence[str] | None = None) -> str:
     if not isinstance(value, str):
         raise ValueError(f"expected a string or null, got {value!r:.40}.")
-    if allowed is not None and value not in allowed:
+    if allowed is not None and value.strip().lower() not in allowed:
         raise ValueError(f"expected {' or '.join(map(repr, allowed))}, got {value!r:.40}.")
     return value.encode("utf-8", "replace").decode()
 
