@@ -534,7 +534,7 @@ class OnePassEstimator(BaseEstimator, ABC, Generic[T, R]):
         """
         export = import_module("krepes.export")
         program = export.program_of(self, encoded=True, dtype=dtype, decoder=decoder)
-        main = "reconstruction" if decoder else export.MAIN[type(self).__name__]
+        main = "reconstruction" if decoder else export.model_formulas.MAIN[type(self).__name__]
         return import_module("krepes.export.torch_module").KernelModule(program, output or main)
 
     def to_onnx(

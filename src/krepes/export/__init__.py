@@ -1,7 +1,6 @@
-"""Models that run without krepes: a program of plain operations, as a torch module or an ONNX file."""
+"""Models that run without krepes: a program of plain operations, as a torch module, an ONNX file or a page."""
 
 from krepes.export.kernel_formulas import ExportError
-from krepes.export.model_formulas import MAIN, program_of
-from krepes.export.program import Port, Program, Step, Value
+from krepes.export.model_formulas import program_of
 
-__all__ = ["MAIN", "ExportError", "Port", "Program", "Step", "Value", "program_of"]
+__all__ = ["ExportError", "program_of"]

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from krepes.base.files import readable_bytes
-from krepes.export import ExportError, Port, Program, program_of
+from krepes.export import ExportError, program_of
+from krepes.export.program import Port, Program
 from krepes.one_pass import OnePassEstimator
 from krepes.report.page import WrittenReport, _filled, _template, safe_json, write_page
 
