@@ -227,6 +227,14 @@ def test_a_messy_table_is_encoded_in_the_file(tmp_path):
     assert_near(model.as_module(dtype="float64")(encoded).numpy(), model.predict(rows))
 
 
+def test_columns_may_be_called_anything(tmp_path):
+    names = ["v0", "c1", "prediction", "__k"]
+    frame = pd.DataFrame(X, columns=names).astype(float)
+    model = KernelRidgeRegressor(**FAST).fit(frame, Y)
+    found = scored(model, table_feeds(model, frame), tmp_path / "m.onnx")
+    assert_near(found["prediction_output"], model.predict(frame))
+
+
 def test_the_file_says_what_it_is(tmp_path):
     import onnx
 

@@ -70,14 +70,14 @@ class OnnxGraph:
 
     def constant(self, value: np.ndarray) -> str:
         self.count += 1
-        name = f"k{self.count}"
+        name = f"__k{self.count}"
         self.constants.append(self._tensor(name, value))
         return name
 
     def node(self, kind: str, inputs: list[str], output: str | None = None, **attributes: Any) -> str:
         if output is None:
             self.count += 1
-            output = f"n{self.count}"
+            output = f"__n{self.count}"
         self.nodes.append(self.helper.make_node(kind, inputs, [output], **attributes))
         return output
 
@@ -139,7 +139,7 @@ class OnnxGraph:
     def _smallest(self, a: str, k: int, out: str) -> None:
         """TopK gives the k smallest in order; the last of them is wanted."""
         self.count += 1
-        found, places = f"n{self.count}", f"i{self.count}"
+        found, places = f"__n{self.count}", f"__i{self.count}"
         count = self.constant(np.array([k], dtype=np.int64))
         self.nodes.append(
             self.helper.make_node("TopK", [a, count], [found, places], axis=-1, largest=0, sorted=1)
@@ -191,7 +191,9 @@ class OnnxGraph:
             for port in program.inputs
         ]
         outputs = []
+        taken = {port.name for port in program.inputs}
         for name, value in program.outputs.items():
+            name = f"{name}_output" if name in taken else name
             self.node("Identity", [value], name)
             outputs.append(helper.make_empty_tensor_value_info(name))
         graph = helper.make_graph(self.nodes, "krepes", inputs, outputs, self.constants)

@@ -87,7 +87,7 @@ class Program:
     >>> x = program.input(Port("x", "float64", (2,), "two numbers"))
     >>> program.output("length", (x * x).sum().sqrt())
     >>> [step.op for step in program.steps], program.outputs
-    (['mul', 'sum', 'sqrt'], {'length': 'v2'})
+    (['mul', 'sum', 'sqrt'], {'length': '__v2'})
     """
 
     inputs: list[Port] = field(default_factory=list)
@@ -108,12 +108,12 @@ class Program:
             for name, known in self.constants.items():
                 if known.dtype == array.dtype and known.shape == array.shape and known.item() == array.item():
                     return Value(self, name, dtype)
-        name = f"c{len(self.constants)}"
+        name = f"__c{len(self.constants)}"
         self.constants[name] = array
         return Value(self, name, dtype)
 
     def step(self, op: str, *values: Value, dtype: str | None = None, **attributes: Any) -> Value:
-        name = f"v{len(self.steps)}"
+        name = f"__v{len(self.steps)}"  # no column is called that
         self.steps.append(Step(op, tuple(value.name for value in values), name, attributes))
         return Value(self, name, dtype or values[0].dtype)
 
