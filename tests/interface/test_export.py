@@ -158,7 +158,8 @@ def test_gaussian_process_classes(y, tmp_path):
     far = np.concatenate([X, 50 * X[:5]])
     found = scored(model, {"X": far}, tmp_path / "m.onnx")
     assert_near(found["probabilities"], model.predict_proba(far))
-    assert found["label"].tolist() == model.predict(far).tolist()
+    near = slice(len(X))  # far from all rows both classes are equally likely, to rounding
+    assert found["label"][near].tolist() == model.predict(far)[near].tolist()
 
 
 @pytest.mark.parametrize("measure", ["variance", "regression", "distance"])
