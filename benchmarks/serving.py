@@ -65,16 +65,18 @@ def milliseconds(call, repeats=7):
     return 1000 * float(np.median(seconds))
 
 
-def messy(frame):
+def messy(frame, model):
     """Rows with missing numbers and words that were never seen."""
     if isinstance(frame, np.ndarray):
         return frame
     frame = frame.copy()
-    for j, name in enumerate(frame.columns):
-        if frame[name].dtype.kind == "f":
-            frame.loc[frame.index[j::17], name] = np.nan
-        elif frame[name].dtype == object or str(frame[name].dtype) in ("str", "string"):
-            frame.loc[frame.index[j::19], name] = "never seen"
+    for j, column in enumerate(model.input_space_.encoder.columns_):
+        if frame[column.name].dtype.kind == "f":
+            frame.loc[frame.index[j::17], column.name] = np.nan
+        elif column.role == "category" and not column.of_numbers:
+            cells = frame[column.name].astype(object)
+            cells[frame.index[j::19]] = "never seen"
+            frame[column.name] = cells
     return frame
 
 
@@ -88,7 +90,7 @@ def measured(name, model, data, rows, output, of_krepes):
         options.intra_op_num_threads = 1
         session = onnxruntime.InferenceSession(str(target), options, providers=["CPUExecutionProvider"])
         sizes = target.stat().st_size, own.stat().st_size
-    odd = messy(rows)
+    odd = messy(rows, model)
     types = {each.name: TYPES.get(each.type, object) for each in session.get_inputs()}
 
     def typed(frame):
