@@ -119,8 +119,11 @@ function score(row) { // {input: number, word or list of numbers} -> {output: li
     if (port.dtype === "string") known.set(port.name, { shape: [1, 1], data: [given ?? ""] });
     else known.set(port.name, { shape: [1, ...port.shape], data: Float64Array.from([given].flat(3), (v) => (v === null || v === "" || v === undefined ? NaN : +v)) });
   }
-  for (const step of page.steps)
-    known.set(step.output, OPERATIONS[step.op](...step.inputs.map((name) => known.get(name)), step.attributes));
+  for (const step of page.steps) {
+    const given = step.inputs.map((name) => known.get(name));
+    if (Object.keys(step.attributes).length) given.push(step.attributes);
+    known.set(step.output, OPERATIONS[step.op](...given));
+  }
   return Object.fromEntries(Object.entries(page.outputs).map(([name, value]) => [name, Array.from(known.get(value).data)]));
 }
 
