@@ -142,14 +142,12 @@ def in_browser(model, X, rows, folder, line):
             return lambda: browser.run("given.forEach(krepesScore)")
 
         line("page, in Chromium", page.stat().st_size, by_page)
-        print("requests:", browser.requests(), "console:", browser.console())
         browser.driver.get(other.as_uri())
         given = [{"X": image.ravel().tolist()} for image in images[500:520]]
         expected = digits.predict_proba(images[500:520])
         found["digits"] = float(np.abs(np.array(browser.run(score, given)) - expected).max())
         found["bytes"] = [page.stat().st_size, other.stat().st_size]
         browser.driver.save_screenshot(str(folder / "digits.png"))
-        print("requests:", browser.requests(), "console:", browser.console())
     return found
 
 
