@@ -33,7 +33,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from krepes.alignment.pruning.ensemble_members import Ensemble, member_outputs, members_of
-from krepes.alignment.pruning.member_selection import METHODS, select_members
+from krepes.alignment.pruning.member_selection import PUBLISHED, select_members
 from krepes.alignment.pruning.prediction_matrices import target_columns
 from krepes.alignment.pruning.pruned_ensemble import PrunedEnsemble
 from reproduction.experiments import Conditions, Experiment, Findings
@@ -142,7 +142,7 @@ def run(conditions: Conditions) -> Findings:
                     results.setdefault((task, name, source), []).append(outcome)
             conditions.say(f"{task}, {name}: {_kept(results[task, name, UNSEEN], 'alignment')} kept")
     return Findings(
-        ("task", "ensemble", "rows", "all", *METHODS, "kept", "chosen in", "faster"),
+        ("task", "ensemble", "rows", "all", *PUBLISHED, "kept", "chosen in", "faster"),
         [_row(key, outcomes) for key, outcomes in results.items()],
         _summary(results),
         lambda: _drawn(results),
@@ -178,9 +178,9 @@ def _outcome(
     F, y, usable = choice
     target = target_columns(y, parts.classes)
     start = time.perf_counter()
-    found = {"alignment": select_members(F, target, usable)}
+    found = {"alignment": select_members(F, target, usable, "alignment")}
     seconds = time.perf_counter() - start
-    found |= {method: select_members(F, target, usable, method) for method in METHODS[1:]}
+    found |= {method: select_members(F, target, usable, method) for method in PUBLISHED[1:]}
     sums = {m: s.intercept + np.einsum("npc,p->nc", F_test, s.weights) for m, s in found.items()}
     kept = found["alignment"].weights > 0
     pruned = PrunedEnsemble.of_members(parts, kept).with_weights(
@@ -217,7 +217,7 @@ def _row(key: tuple[str, str, str], outcomes: list[PruningOutcome]) -> tuple[Any
     return (
         *key,
         _spread([o.error for o in outcomes]),
-        *(_spread([o.errors[method] for o in outcomes]) for method in METHODS),
+        *(_spread([o.errors[method] for o in outcomes]) for method in PUBLISHED),
         f"{_kept(outcomes, 'alignment')}, {_kept(outcomes, 'stacking')}",
         f"{np.mean([o.seconds for o in outcomes]):.2f} s",
         f"{np.mean([o.speed for o in outcomes]):.1f}x",

@@ -33,6 +33,7 @@ from krepes.alignment import prune_ensemble
 from krepes.alignment.pruning.ensemble_members import members_of
 from krepes.alignment.pruning.held_out_scores import sums_of_all, sums_of_kept
 from krepes.alignment.pruning.member_selection import METHODS, products, select_members
+from krepes.alignment.pruning.shrunk_weights import CentredMoments, in_order, weights_of
 from krepes.alignment.similarity.nonnegative_minimum import active_set_minimum
 
 X, y = make_friedman1(160, noise=1.0, random_state=0)
@@ -107,7 +108,9 @@ def test_repeated_members_reach_the_optimum():
             assert select_members(votes, Y, method=method).optimality < 1e-10
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method", ["alignment", "stacking", "r2"]
+)  # equal weights depend on the members' scale
 def test_scale_shift_and_repetition_of_members_do_not_matter(method):
     rng = np.random.default_rng(5)
     F, Y = noisy(rng)
@@ -256,10 +259,11 @@ def test_probabilities_and_votes_in_arrays_agree_with_the_ensemble(fitted):
     assert np.allclose(pruned.predict_proba(P), expected.predict_proba(A))
     votes = model.classes_[np.stack([tree.predict(A) for tree in model.estimators_], axis=1).astype(int)]
     assert prune_ensemble(votes, y=b).score(votes, b) > 0.9
-    two = prune_ensemble(P[TWO][:, :, 1], y=b[TWO])
+    two = prune_ensemble(P[TWO][:, :, 1], y=b[TWO], method="stacking")
     assert two.classes_.tolist() == ["setosa", "versicolor"]
     assert np.array_equal(
-        two.predict(P[TWO][:, :, 1]), prune_ensemble(P[TWO][:, :, :2], y=b[TWO]).predict(P[TWO][:, :, :2])
+        two.predict(P[TWO][:, :, 1]),
+        prune_ensemble(P[TWO][:, :, :2], y=b[TWO], method="stacking").predict(P[TWO][:, :, :2]),
     )
 
 
@@ -311,3 +315,63 @@ def test_out_of_bag_scores_are_of_members_that_have_not_seen_the_row(fitted):
     )
     found = sums_of_all(np.where(usable[:, :, None], F, np.nan), Y, usable).explained()
     assert found == pytest.approx(1 - expected / 25 / Y.var())
+
+
+@pytest.mark.parametrize("c", [1, 3])
+@pytest.mark.parametrize("strength", [0.0, 0.7, 50.0])
+def test_shrunk_weights_minimise_the_penalised_error(c, strength):
+    """As a least-squares problem: rows of the centred data, and a row for every difference from the mean weight."""
+    F, Y = noisy(np.random.default_rng(20 + c), p=6, c=c)
+    n, p, _ = F.shape
+    moments = CentredMoments.of(F, Y, np.ones((n, p)))
+    found, violation = weights_of(moments.M, moments.a, strength, exact=True)
+    A = (F - F.mean(axis=0)).transpose(0, 2, 1).reshape(-1, p) / np.sqrt(n)
+    penalty = np.sqrt(strength * np.trace(moments.M) / p) * (np.eye(p) - 1 / p)
+    b = np.r_[(Y - Y.mean(axis=0)).ravel() / np.sqrt(n), np.zeros(p)]
+    expected = lsq_linear(np.vstack([A, penalty]), b, (0, np.inf), tol=1e-14, max_iter=1000).x
+    assert np.allclose(found, expected, atol=1e-6)
+    assert violation < 1e-12
+
+
+def test_the_error_from_moments_is_that_of_the_rows():
+    rng = np.random.default_rng(23)
+    F, Y = noisy(rng, n=40, p=5)
+    known = CentredMoments.of(F[:30], Y[:30], np.ones((30, 5)))
+    held = CentredMoments.of(F[30:], Y[30:], np.ones((10, 5)), known)
+    members, weights = np.array([0, 2, 3]), rng.uniform(size=3)
+    centred = (F[30:, members, 0] - known.means[members, 0]) @ weights
+    expected = np.square(Y[30:, 0] - known.target_mean[0] - centred).mean()
+    assert held.error(members, weights) == pytest.approx(expected, rel=1e-12)
+
+
+def test_forward_selection_adds_the_member_that_raises_the_correlation_most():
+    F, Y = noisy(np.random.default_rng(24), n=50, p=7)
+    moments = CentredMoments.of(F, Y, np.ones((50, 7)))
+    chosen: list[int] = []
+    for _ in range(7):
+        rest = [k for k in range(7) if k not in chosen]
+        scores = [np.corrcoef(F[:, [*chosen, k], 0].sum(axis=1), Y[:, 0])[0, 1] for k in rest]
+        chosen.append(rest[int(np.argmax(scores))])
+    assert in_order(moments, "forward", 7).tolist() == chosen
+
+
+def test_the_number_of_members_is_kept_and_a_pruned_forest_is_a_forest():
+    model, A, b = RandomForestRegressor(8, random_state=0).fit(X, y), X, y
+    for method in ("shrunk", "forward", "best", "first", "alignment", "stacking"):
+        assert 1 <= prune_ensemble(model, A, b, n_members=3, method=method).size_ <= 3
+    pruned = prune_ensemble(model, A, b, n_members=3, method="first")
+    assert [row.index for row in pruned.table_ if row.kept] == [0, 1, 2]
+    assert isinstance(pruned.forest_, RandomForestRegressor)
+    expected = np.mean([tree.predict(A) for tree in model.estimators_[:3]], axis=0)
+    assert np.allclose(pruned.forest_.predict(A), expected)
+    assert len(model.estimators_) == 8
+
+
+def test_members_that_are_alike_are_averaged_not_stacked():
+    """Many equally good members with errors of their own: least squares on few rows overfits, the mean does not."""
+    rng = np.random.default_rng(25)
+    Y = rng.normal(size=(90, 1))
+    F = Y[:, None] + rng.normal(size=(90, 60, 1))
+    pruned, stacked = (prune_ensemble(F[:40, :, 0], y=Y[:40, 0], method=m) for m in ("shrunk", "stacking"))
+    assert pruned.score(F[40:, :, 0], Y[40:, 0]) > stacked.score(F[40:, :, 0], Y[40:, 0])
+    assert pruned.size_ > 30

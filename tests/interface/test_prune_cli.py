@@ -57,7 +57,7 @@ def test_arrays_have_their_target_in_another_file_or_array(files):
         [f"{folder / 'p.npz'}:F", "--label", "y"],
     ):
         text = run("prune", *arguments, "--method", "stacking")
-        assert f"{size} of 6 members kept" in text
+        assert f"{size} of 6 members kept" in text or (size == 6 and "all 6 members kept" in text)
 
 
 def test_votes_with_gaps_are_out_of_bag(tmp_path):
@@ -82,8 +82,8 @@ def test_what_is_wrong_is_said(files):
     assert "--label COLUMN" in run("prune", table, code=2)
     assert "Did you mean 'price'" in run("prune", table, "--label", "prise", code=1)
     for option in ("--method", "--task"):
-        text = words(run("prune", table, "--label", "price", option, "best", code=1))
-        assert f"{option[2:]}='best'" in text
+        text = words(run("prune", table, "--label", "price", option, "greedy", code=1))
+        assert f"{option[2:]}='greedy'" in text
         assert f"({option})" in text
     assert "no file" in run("prune", folder / "none.npy", "--label", "y", code=1)
     assert "without columns" in run("prune", folder / "p.npy", "--label", "y", code=1)
@@ -125,7 +125,7 @@ def test_the_target_may_be_a_column_of_another_table(files):
     assert run("prune", folder / "p.npy", "--labels", folder / "p.csv", "--label", "price") == expected
     pd.DataFrame(P, columns=list("abcdef")).to_csv(folder / "members.csv", index=False)
     text = run("prune", folder / "members.csv", "--labels", folder / "p.parquet", "--label", "price")
-    assert text.split("of 6 members")[0] == expected.split("of 6 members")[0]
+    assert text.splitlines()[:2] == expected.splitlines()[:2]
     text = run("prune", folder / "p.parquet", "--labels", folder / "p.csv", "--label", "price")
     assert "of 7 members" in text  # price is no member
     text = run("prune", folder / "p.npy", "--labels", folder / "p.csv", code=1)

@@ -13,6 +13,7 @@ constant by default, and the intercept of a pruned ensemble replaces it; an esti
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -174,6 +175,16 @@ def members_of(ensemble: FittedEnsemble) -> Ensemble:
         getattr(ensemble, "feature_names_in_", None),
         isinstance(ensemble, _NAMED),
     )
+
+
+def smaller_forest(ensemble: FittedEnsemble, kept: np.ndarray) -> FittedEnsemble | None:
+    """A copy of a forest with some of its trees; None for other ensembles."""
+    if not isinstance(ensemble, _FORESTS):
+        return None
+    forest = copy(ensemble)
+    forest.estimators_ = [tree for tree, keep in zip(ensemble.estimators_, kept) if keep]
+    forest.n_estimators = len(forest.estimators_)
+    return forest
 
 
 def _check_kind(ensemble: FittedEnsemble) -> None:

@@ -89,7 +89,11 @@ def sums_of_all(outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | No
 
 
 def sums_of_kept(
-    outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None, method: str
+    outputs: np.ndarray,
+    target: np.ndarray,
+    usable: np.ndarray | None,
+    method: str,
+    n_members: int | None = None,
 ) -> Sums | None:
     """Predict each fifth of the rows by members chosen and weighed on the other rows; None if rows are too few."""
     n = len(target)
@@ -103,9 +107,8 @@ def sums_of_kept(
         means = F.sum(axis=0) / counts[:, None]
         sizes = (np.abs(F - means) * seen[:, :, None]).mean(axis=2).sum(axis=0) / counts
         try:
-            choice = select_members(
-                outputs[rest], target[rest], None if usable is None else usable[rest], method
-            )
+            unseen = None if usable is None else usable[rest]
+            choice = select_members(outputs[rest], target[rest], unseen, method, n_members=n_members)
             weights, shares = choice.weights, choice.weights * sizes
             centre = choice.intercept + choice.weights @ means
         except TooFewRowsError:
@@ -124,6 +127,7 @@ def judge(
     selection: Selection,
     method: str,
     whole: float | None,
+    n_members: int | None = None,
 ) -> tuple[float, float]:
     """R^2 or accuracy of the kept members and of all members; warns of signs that the rows mislead.
 
@@ -132,7 +136,7 @@ def judge(
     whole : the score of the ensemble itself; by default that of its members' mean or vote is found.
     """
     numbers, n = target.shape[1] == 1, len(target)
-    both = sums_of_kept(outputs, target, usable, method), sums_of_all(outputs, target, usable)
+    both = sums_of_kept(outputs, target, usable, method, n_members), sums_of_all(outputs, target, usable)
     explained = [np.nan if sums is None else sums.explained() for sums in both]
     scores = explained if numbers else [np.nan if sums is None else sums.accuracy() for sums in both]
     if whole is not None:

@@ -1,7 +1,8 @@
 """Which members of an ensemble to keep, and with which weights: from their predictions and a target.
 
-With f_k the (n, c) predictions of member k and Y the (n, c) target, columns centred (c is 1 for numbers, the number of
-classes for labels):
+The default, "shrunk", is in `shrunk_weights`, with "forward", "best" and "first", which are its equal weights in three
+orders. The other methods are published. With f_k the (n, c) predictions of member k and Y the (n, c) target, columns
+centred (c is 1 for numbers, the number of classes for labels):
 
     alignment   mu = argmax over mu >= 0 of CKA(sum_k mu_k f_k f_k^T, Y Y^T), then stacking of the f_k with mu_k > 0
                 M_kl = |f_k^T f_l|_F^2,  a_k = |f_k^T Y|_F^2                                     [tang, Eq. 4.3, 4.7]
@@ -23,13 +24,15 @@ Cost O(n p^2 c^2) for p members, then O(p^3); memory O(n p c + p^2).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from krepes.alignment.pruning.shrunk_weights import EQUAL, STRENGTHS, shrunk_choice
 from krepes.alignment.similarity.nonnegative_minimum import CUT, nonnegative_minimum
 
-METHODS = ("alignment", "stacking", "r2")
+PUBLISHED = ("alignment", "stacking", "r2")
+METHODS = ("shrunk", "forward", "best", "first", *PUBLISHED)
 CONSTANT = 1e-12  # the spread of a member's predictions relative to their size: below it is rounding
 BLOCK_BYTES = 2**27
 
@@ -76,6 +79,8 @@ class Selection:
     alignment : (p,), centred alignment of each with the target.
     reasons : why each was kept or dropped.
     optimality : largest violation of the optimality conditions of the steps, relative.
+    strength : how strongly weights were shrunk towards equal ones; inf for the plain mean of the kept members.
+    errors : {size: squared error on rows left out, relative to that of the mean of all}; empty if none was compared.
     """
 
     weights: np.ndarray
@@ -84,14 +89,17 @@ class Selection:
     alignment: np.ndarray
     reasons: list[str]
     optimality: float
+    strength: float = 0.0
+    errors: dict[int, float] = field(default_factory=dict)
 
 
 def select_members(
     outputs: np.ndarray,  # (n, p, c)
     target: np.ndarray,  # (n, c)
     usable: np.ndarray | None = None,  # (n, p), True where a member's prediction may be used
-    method: str = "alignment",
+    method: str = "shrunk",
     names: Sequence[str] | None = None,  # of the members, for the reasons
+    n_members: int | None = None,
 ) -> Selection:
     """Choose members and fit their weights.
 
@@ -104,9 +112,36 @@ def select_members(
     found = products(outputs, target, usable, names)
     if not (found.sizes > 0).any():
         raise ValueError("Every member predicts a constant: there is nothing to choose from.")
+    if not (found.target > 0).any():
+        raise ValueError("No member's predictions rise with the target: none is worth keeping.")
+    strength, errors = 0.0, {}
+    if method in PUBLISHED:
+        chosen, weights, optimality = _aligned(found, method, n_members, usable is not None)
+        intercept = found.target_mean - weights @ found.means
+    else:
+        order, strengths = ("forward", STRENGTHS) if method == "shrunk" else (method, EQUAL)
+        choice = shrunk_choice(outputs, target, usable, order, n_members, strengths)
+        weights, intercept, optimality = choice.weights, choice.intercept, choice.optimality
+        chosen, strength, errors = weights > 0, choice.strength, choice.errors
+    return Selection(
+        weights,
+        intercept,
+        np.where(found.counts > 0, np.square(np.maximum(found.target, 0.0)), np.nan),
+        np.where(found.sizes > 0, found.target_squares, np.nan),
+        _reasons(found, chosen, weights > 0, method, names),
+        optimality,
+        strength,
+        errors,
+    )
+
+
+def _aligned(
+    found: Products, method: str, n_members: int | None, gaps: bool
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Members that the first step chooses, weights of all, and the violation of optimality."""
     cross, correlations = found.cross, found.target
     squares, alignments = found.cross_squares, found.target_squares
-    if usable is not None:
+    if gaps:
         cross, correlations = _clipped(cross, correlations)
         squares, alignments = _clipped(squares, alignments)
     chosen, first = found.sizes > 0, 0.0
@@ -114,22 +149,26 @@ def select_members(
         rising = chosen & (found.target > 0)  # because f f^T is also the kernel of -f
         v = np.zeros(len(chosen))
         v[rising], first = nonnegative_minimum(squares[np.ix_(rising, rising)], alignments[rising])
-        chosen = v > 0
+        chosen = _largest(v, n_members)
     elif method == "r2":
         chosen = np.arange(len(chosen)) == np.argmax(found.target)
     scaled = np.zeros(len(chosen))
     scaled[chosen], second = nonnegative_minimum(cross[np.ix_(chosen, chosen)], correlations[chosen])
-    if not scaled.any():
-        raise ValueError("No member's predictions rise with the target: none is worth keeping.")
+    if n_members is not None and (scaled > 0).sum() > n_members:
+        chosen = _largest(scaled, n_members)
+        scaled = np.zeros(len(chosen))
+        scaled[chosen], second = nonnegative_minimum(cross[np.ix_(chosen, chosen)], correlations[chosen])
     weights = scaled * found.target_size / np.where(found.sizes > 0, found.sizes, 1.0)
-    return Selection(
-        weights,
-        found.target_mean - weights @ found.means,
-        np.where(found.counts > 0, np.square(np.maximum(found.target, 0.0)), np.nan),
-        np.where(found.sizes > 0, found.target_squares, np.nan),
-        _reasons(found, chosen, scaled > 0, method, names),
-        max(first, second),
-    )
+    return chosen, weights, max(first, second)
+
+
+def _largest(v: np.ndarray, n: int | None) -> np.ndarray:
+    """Which entries are positive, and among the n largest."""
+    if n is None or n >= len(v):
+        return v > 0
+    chosen = np.zeros(len(v), dtype=bool)
+    chosen[np.argsort(-v, kind="stable")[:n]] = True
+    return chosen & (v > 0)
 
 
 def products(
@@ -252,9 +291,12 @@ def _reasons(
             reasons.append("constant")
         elif found.target[k] <= 0:
             reasons.append("does not rise with the target")
-        elif method == "r2":
+        elif method in ("r2", "best"):
             reasons.append(f"explains less alone than {other}")
+        elif method == "first":
+            reasons.append("comes after the first")
         else:
-            step = "redundant" if method == "stacking" or not chosen[k] else "redundant in the second step"
+            second = method == "alignment" and chosen[k]
+            step = "redundant in the second step" if second else "redundant"
             reasons.append(f"{step}: correlates {found.cross[k, place]:.2f} with {other}")
     return reasons

@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 
 from krepes.alignment.inputs import Numbers
-from krepes.alignment.pruning.ensemble_members import Ensemble, member_outputs, members_of
+from krepes.alignment.pruning.ensemble_members import Ensemble, member_outputs, members_of, smaller_forest
 from krepes.alignment.pruning.held_out_scores import MANY, accuracies_alone, is_trained_on, judge
 from krepes.alignment.pruning.member_selection import METHODS, select_members
 from krepes.alignment.pruning.prediction_matrices import (
@@ -33,9 +33,10 @@ from krepes.alignment.pruning.prediction_matrices import (
     target_columns,
 )
 from krepes.alignment.pruning.pruned_ensemble import PrunedEnsemble, Savings
+from krepes.alignment.pruning.shrunk_weights import EQUAL
 from krepes.base.estimators import FittedEnsemble
 from krepes.base.reporting import warn
-from krepes.base.validation import check_choice, check_same_rows
+from krepes.base.validation import check_choice, check_count, check_same_rows
 
 PREDICTIONS = ("auto", "out_of_bag", "given")
 
@@ -45,7 +46,8 @@ def prune_ensemble(
     X: Any = None,
     y: Any = None,
     *,
-    method: str = "alignment",
+    n_members: int | None = None,
+    method: str = "shrunk",
     predictions: str = "auto",
     task: str = "auto",
     classes: Classes | None = None,
@@ -63,9 +65,14 @@ def prune_ensemble(
         The training data of bagging and forests, in the order of `fit`, whose out-of-bag predictions are used. For
         other ensembles rows that they were not trained on: stages of boosting fit their training rows ever better, and
         none would be dropped.
-    method : "alignment", "stacking" or "r2", default="alignment"
-        "alignment" chooses members by kernel alignment and weighs them by non-negative least squares, "stacking" does
-        the second step with all members, "r2" keeps the one member that explains most.
+    n_members : int or None, default=None
+        How many members to keep at most. None keeps the fewest that cost nothing: from this number
+        on, the squared error on rows left out stays within a percent of the least. These can be all.
+    method : str, default="shrunk"
+        "shrunk" adds members that help the others most, and weighs them between least squares and equally, by the
+        error on rows left out. "forward" does so with equal weights; "best" keeps the members that predict best alone,
+        "first" the first, with equal weights too. "stacking" is non-negative least squares with all members,
+        "alignment" the same after a choice by kernel alignment, and "r2" keeps the one member that explains most.
     predictions : "auto", "out_of_bag" or "given", default="auto"
         "auto" is out of bag if members know their samples, X has as many rows as the training data, and members fit the
         rows of their samples better than others; as many rows that are not fitted so are taken for held-out rows,
@@ -87,6 +94,10 @@ def prune_ensemble(
         what dropping some of them costs. Warns if that is much, if no member is better than noise, and if the members
         seem to have been trained on the rows.
 
+    Notes
+    -----
+    Stages of gradient boosting correct one another, so that leaving some out seldom pays: few are dropped.
+
     Examples
     --------
     There are three members; one repeats another, and one is noise:
@@ -98,6 +109,8 @@ def prune_ensemble(
     (1, [2.0])
     """
     check_choice("method", method, METHODS)
+    if n_members is not None:
+        check_count("n_members", n_members)
     check_choice("predictions", predictions, PREDICTIONS)
     check_choice("task", task, TASKS)
     if y is None:
@@ -120,15 +133,17 @@ def prune_ensemble(
         usable = ~np.isnan(outputs).any(axis=2)
     names = [member.name for member in parts.members]
     check_member_outputs(outputs, target, usable, names)
-    selection = select_members(outputs, target, usable, method, names)
+    selection = select_members(outputs, target, usable, method, names, n_members)
     alone = selection.alone if parts.classes is None else accuracies_alone(outputs, target, usable)
-    scores = judge(outputs, target, usable, selection, method, whole)
+    scores = judge(outputs, target, usable, selection, method, whole, n_members)
     kept = selection.weights > 0
+    forest = None
     if _is_estimator(ensemble):
         savings = Savings.of(parts.members, kept)
+        forest = smaller_forest(ensemble, kept) if selection.strength in EQUAL else None
     known = "given" if usable is None else "out_of_bag"
     pruned = PrunedEnsemble.of_members(parts, kept)
-    return pruned.chosen(names, selection, alone, scores, method, known, savings)
+    return pruned.chosen(names, selection, alone, scores, method, known, savings, forest)
 
 
 def _is_estimator(ensemble: FittedEnsemble | Numbers) -> TypeGuard[FittedEnsemble]:

@@ -25,6 +25,7 @@ from krepes.alignment.pruning.prediction_matrices import (
     check_member_outputs,
     target_columns,
 )
+from krepes.base.estimators import FittedEnsemble
 from krepes.base.validation import as_array, check_same_rows
 
 
@@ -115,6 +116,13 @@ class PrunedEnsemble(BaseEstimator):
         itself; out of bag and for arrays, that of the members' mean or vote. Out of bag, R^2 is estimated for the
         whole sums, and accuracy counts only members that have not seen a row, which is too low if few are kept. NaN
         if rows are too few to leave some out; with fewer than a few hundred rows it is rough.
+    strength_ : float
+        How strongly weights were shrunk towards equal ones: 0 is least squares, infinity the plain mean.
+    errors_by_size_ : dict
+        {members: squared error on rows left out, relative to the mean of all members}; empty for "alignment",
+        "stacking" and "r2".
+    forest_ : estimator or None
+        A copy of the forest with the kept trees alone, if they are weighted equally: a scikit-learn forest.
     savings_ : Savings or None
         Memory, before and after; None for arrays of predictions.
     classes_ : array
@@ -172,6 +180,7 @@ class PrunedEnsemble(BaseEstimator):
         method: str,
         predictions: str,
         savings: Savings | None,
+        forest: FittedEnsemble | None = None,
     ) -> PrunedEnsemble:
         """Set the weights, and what is known of the choice; returns self."""
         weights = selection.weights
@@ -179,6 +188,7 @@ class PrunedEnsemble(BaseEstimator):
         self.n_members_, self.optimality_ = len(kept), selection.optimality
         self.method_, self.predictions_, self.savings_ = method, predictions, savings
         self.score_, self.score_of_all_ = scores
+        self.strength_, self.errors_by_size_, self.forest_ = selection.strength, selection.errors, forest
         columns = (kept, weights, alone, selection.alignment)
         numbers = zip(range(len(kept)), names, *(column.tolist() for column in columns), selection.reasons)
         self.table_ = [MemberRow(*row) for row in numbers]

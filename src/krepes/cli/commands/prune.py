@@ -42,7 +42,14 @@ def prune(
         str | None, option("The classes of an array, in its order. By default sorted.", metavar="A,B")
     ] = None,
     exclude: options.Exclude = [],  # noqa: B006  (typer copies it)
-    method: Annotated[str | None, option("alignment (the default), stacking, or r2.", panel=METHOD)] = None,
+    n_members: Annotated[
+        int | None,
+        option("--members", "Keep at most this many. By default, as few as cost nothing.", panel=METHOD),
+    ] = None,
+    method: Annotated[
+        str | None,
+        option("shrunk (the default), forward, best, first, stacking, alignment, or r2.", panel=METHOD),
+    ] = None,
     task: Annotated[str | None, option("auto, classification, regression.", panel=METHOD)] = None,
     predictions: Annotated[
         bool, option("--out-of-bag", "Empty cells: a member was trained on that row.", panel=METHOD)
@@ -66,7 +73,7 @@ in Python, krepes.alignment.prune_ensemble takes the ensemble itself.
     P, y, names = _read(file, label, labels, tuple(exclude), encoding)
     order = None if classes is None else [parsed(name.strip()) for name in classes.split(",")]
     cells = "out_of_bag" if predictions else "given"
-    choosing = given_values(method=method, task=task)
+    choosing = given_values(n_members=n_members, method=method, task=task)
     pruned = prune_ensemble(P, y=y, names=names, classes=order, predictions=cells, **choosing)
     _show(pruned, len(y), verbose)
     rows = list(_rows(pruned))
@@ -82,6 +89,7 @@ in Python, krepes.alignment.prune_ensemble takes the ensemble itself.
         "intercept": pruned.intercept_,
         "score": pruned.score_,
         "score_of_all": pruned.score_of_all_,
+        "errors_by_size": pruned.errors_by_size_,
     }
 
 
@@ -89,7 +97,13 @@ def _show(pruned: PrunedEnsemble, n_rows: int, everything: bool) -> None:
     classes = pruned.classes
     numbers = classes is None
     kind = "regression" if classes is None else f"classification, {len(classes)} classes"
-    line(f"{n_rows:,} rows, {kind}: {pruned.size_} of {pruned.n_members_} members kept.")
+    kept = f"{pruned.size_} of {pruned.n_members_} members kept"
+    if pruned.size_ == pruned.n_members_:
+        kept = f"all {pruned.size_} members kept, because fewer predict worse"
+    line(f"{n_rows:,} rows, {kind}: {kept}.")
+    if len(pruned.errors_by_size_) > 1:
+        curve = ", ".join(f"{error:.2f} with {size}" for size, error in pruned.errors_by_size_.items())
+        line(f"Squared error on rows left out, relative to the mean of all: {curve}.")
     if pruned.score_ == pruned.score_:
         line(
             f"{'R²' if numbers else 'Accuracy'} {pruned.score_:.3f} (on rows left out of the choice in turn), "
