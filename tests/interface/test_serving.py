@@ -61,7 +61,8 @@ def test_predictions_and_explanations_are_those_of_the_model(model):
     np.testing.assert_allclose(found["probabilities"], model.predict_proba(FRAME[:9]), rtol=1e-6)
     told = client.post("/explain", json={"rows": rows_of(FRAME[:3])}).json()
     assert told["of"] == found["label"][:3]
-    assert [len(each) for each in told["landmarks"]] == [5, 5, 5]
+    assert [len(each) for each in told["rows"]] == [5, 5, 5]
+    assert told["rows"][0][0].keys() == {"row", "target", "adds", "effect"}
     assert client.post("/transform", json={"rows": []}).status_code == 404
     assert client.get("/health").json() == {"status": "ok"}
     schema = client.get("/schema").json()

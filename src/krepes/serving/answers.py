@@ -8,8 +8,7 @@ import numpy as np
 
 from krepes.autoencoder import KernelAutoencoder
 from krepes.embedding import KernelEmbedding
-from krepes.explain import class_direction, target_direction
-from krepes.explain.attribution import top_attribution
+from krepes.explain import Examples, Reasons, explain
 from krepes.machines import (
     GaussianProcessRegressor,
     KernelRidgeClassifier,
@@ -18,16 +17,15 @@ from krepes.machines import (
 )
 from krepes.one_pass import OnePassEstimator
 
-TOP = 5  # landmarks that explain a row
+TOP = 5  # rows that explain a row
 
 
 def can(model: OnePassEstimator) -> list[str]:
     """What a model answers: predict, transform, explain."""
     represents = isinstance(model, KernelEmbedding | KernelAutoencoder)
     found = ["transform" if represents else "predict"]
-    in_cells = getattr(model, "_cell_plan", None) is not None
     ridge = isinstance(model, KernelRidgeRegressor | KernelRidgeClassifier)
-    return [*found, "explain"] if isinstance(model, KernelEmbedding) or (ridge and not in_cells) else found
+    return [*found, "explain"] if isinstance(model, KernelEmbedding) or ridge else found
 
 
 def predicted(model: Any, X: Any) -> dict[str, Any]:
@@ -55,29 +53,17 @@ def transformed(model: Any, X: Any) -> dict[str, Any]:
 
 
 def explained(model: Any, X: Any) -> dict[str, Any]:
-    """The landmarks that add most to each prediction, or to the largest component of each representation."""
-    if isinstance(model, KernelEmbedding):
-        of = np.abs(model.transform(X)).argmax(axis=1)
-        called: list[Any] = of.tolist()
-        directions: list[Any] = list(range(model.n_components_))
-    elif isinstance(model, KernelRidgeClassifier):
-        labels = model.classes_.tolist()
-        of = model._scores(X).argmax(axis=1)
-        called, directions = [labels[i] for i in of], [class_direction(model, label) for label in labels]
-    else:
-        of, directions = np.zeros(len(X), dtype=int), [target_direction(model)]
-        called = ["prediction"] * len(of)
-    rows: list[Any] = [None] * len(of)
-    numbers = model.landmark_indices_
-    for which in np.unique(of):
-        found = top_attribution(model, X, directions[which], min(TOP, len(model.landmarks_)))
-        for i in np.flatnonzero(of == which):
-            rows[i] = [
-                {
-                    "landmark": int(j),
-                    "row": None if numbers is None else int(numbers[j]),
-                    "adds": float(value),
-                }
-                for j, value in zip(found.landmarks[i], found.values[i])
-            ]
-    return {"of": called, "landmarks": rows}
+    """The real rows that each prediction rests on, or that each representation is made of."""
+    found = explain(model, X, n_top=TOP)
+    if isinstance(found, Reasons):
+        parts = zip(found.rows.tolist(), found.targets.tolist(), found.adds.tolist(), found.effects.tolist())
+        names = ("row", "target", "adds", "effect")
+        rows = [[dict(zip(names, each)) for each in zip(*row) if each[0] >= 0] for row in parts]
+        return {"of": found.predictions.tolist(), "rows": rows, "others": found.others.tolist()}
+    assert isinstance(found, Examples)  # because novelty has no such answer, see `can`
+    numbers = found.landmarks if found.rows is None else found.rows
+    shares = [
+        [{"row": row, "share": share} for row, share in zip(*each)]
+        for each in zip(numbers.tolist(), found.shares.tolist())
+    ]
+    return {"rows": shares, "unexplained": found.unexplained.tolist()}
