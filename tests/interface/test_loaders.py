@@ -350,6 +350,8 @@ def test_pairs_that_cannot_be_used_are_refused():
         KernelEmbedding(2, n_landmarks=20).fit(pairs(), positives=SECOND)
     with refuses(ValueError, "views"):
         open_source(Batches(lambda: [(X, SECOND[:5])], key=(0, 1)))
+    with refuses(ValueError, "views", "single number"):
+        open_source(Batches(lambda: [(torch.tensor(1.0), torch.tensor(2.0))], key=(0, 1)))
 
 
 def test_negatives_come_with_a_loader_too():

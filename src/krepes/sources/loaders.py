@@ -268,6 +268,8 @@ def _together(views: list[Any]) -> object:
         return views[0]
     tables = [arrow_table(view) for view in views]
     rows = [view if table is None else table for view, table in zip(views, tables)]
+    if any(getattr(each, "ndim", 1) == 0 for each in rows):
+        raise ValueError("The views of a batch must have rows; got a single number.")
     sizes = [len(each) if hasattr(each, "__len__") else 0 for each in rows]
     if len(set(sizes)) > 1 or len({_in_words(*_form(each)) for each in rows}) > 1:
         forms = ", ".join(f"{n} {_in_words(*_form(each))}" for n, each in zip(sizes, rows))
