@@ -38,7 +38,7 @@ def iris(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-SMALL = ["--n-landmarks", "20", "--n-components", "3"]
+SMALL = ["--n-landmarks", "20", "--n-components", "3", "--budget", "3600"]
 
 
 def proposed(text: str) -> list[str]:

@@ -39,7 +39,7 @@ class Protocolled:
     baselines: Annotated[bool, option("--baselines", "Also boosting, a random forest, an RBF SVM.")] = False
     budget: Annotated[
         float, option("Seconds for probes and baselines; what does not fit is left out, in words.", min=1)
-    ] = 60
+    ] = 50
 
     def counts(self) -> list[int]:
         """Numbers of labels as they are written, 50,100,300."""

@@ -44,7 +44,7 @@ class SearchOptions:
     validation_fraction: Annotated[float | None, option("Of rows, for labels. By default 2 or 10 %.")] = None
     label_fraction: Annotated[float | None, option("Of these labels, to learn from.")] = None
     study: Annotated[Path | None, option("Keep trials; the same command continues.")] = None
-    budget: Annotated[float, option("Seconds; trials that do not fit are left out.", min=1)] = 60
+    budget: Annotated[float, option("Seconds; trials that do not fit are left out.", min=1)] = 50
 
     def space(self) -> dict[str, Any]:
         """The search space of --range and --choice.

@@ -185,7 +185,7 @@ class Rivals:
 
     def _linear(self, X: np.ndarray, y: np.ndarray) -> LinearClassifier:
         """C is chosen in the first fit and kept for the others."""
-        found = linear_probe(X, y, X[:1], y[:1], C_grid=self.C_grid, budget=self.budget.part(2))
+        found = linear_probe(X, y, X[:1], y[:1], C_grid=self.C_grid, budget=self.budget.part(1 + self.n_fits))
         self.notes.extend(found.notes)
         self.C_grid[:] = [found.chosen["C"]]
         return found.model
