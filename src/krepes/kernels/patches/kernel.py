@@ -249,7 +249,7 @@ class Patches(Kernel):
         last = vars(self).get("_last")
         if last is not None and last[0]() is X and last[1] == X._version:
             return last[2]
-        found = sum(self._pooled(images) for images in self._read(X)) / (2 if self.mirror else 1)
+        found = torch.stack([self._pooled(images) for images in self._read(X)]).mean(0)
         if self.center_ is not None and self.scale_ is not None:
             found = found.sub_(self.center_.to(found)).mul_(self.scale_.to(found))
         if isinstance(X, Tensor) and found.nbytes <= KEPT_BYTES:
@@ -419,7 +419,7 @@ def _reduced(images: Tensor) -> Tensor:
     if longest <= FINEST:
         return images
     factor = math.ceil(longest / FINEST)
-    size = [max(1, round(n / factor)) for n in images.shape[1:3]]
+    size = (max(1, round(images.shape[1] / factor)), max(1, round(images.shape[2] / factor)))
     return functional.adaptive_avg_pool2d(images.permute(0, 3, 1, 2), size).permute(0, 2, 3, 1)
 
 
