@@ -14,6 +14,7 @@ from fuzz.embedding_targets import KINDS, fitted
 from fuzz.label_strategies import labels
 from fuzz.strategies import features, images, matrices, mostly, n_rows, often, rows
 from fuzz.target import Draw, target
+from krepes import KernelEmbedding
 from krepes.explain import (
     Concept,
     as_direction,
@@ -29,9 +30,12 @@ from krepes.explain import (
     faithfulness,
     landmark_norms,
     landmarks_are_rows_of,
+    matching_maps,
+    position_maps,
     row_effect,
     tcav,
 )
+from krepes.kernels import Patches
 from krepes.machines import KernelRidgeRegressor
 from krepes.report import write_report
 
@@ -67,6 +71,16 @@ TOP = mostly([1, 5, 100], [0, -1, 2.5, "few", None])
 def attributions(draw: Draw) -> Any:
     (model, X), direction = model_and_rows(draw), draw(DIRECTIONS)
     return attribution(model, X, direction), as_direction(model, direction)
+
+
+PICTURES = np.random.default_rng(0).random((20, 8, 8))
+
+
+@target("position_maps", "matching_maps", "PositionMaps")
+def maps_of_positions(draw: Draw) -> Any:
+    model = KernelEmbedding(2, kernel=Patches(4), n_landmarks=6, random_state=0).fit(PICTURES)
+    X = draw(often((3, st.just(PICTURES[:4])), (1, rows())))
+    return position_maps(model, X, draw(DIRECTIONS)), matching_maps(model, X, draw(st.just([0, 1, 2, 3])))
 
 
 @target("explain", "Examples", "Reasons", "column_values", "ColumnValues", weight=2)

@@ -30,8 +30,8 @@ from krepes.base.codec import encode
 from krepes.base.components import subclasses
 from krepes.base.split import ByFold, Split, by_target
 from krepes.engines.engine import add_halving
-from krepes.features import FeatureSpace, MomentPass
-from krepes.kernels import Gaussian
+from krepes.features import FeatureSpace, MomentPass, PatchMoments
+from krepes.kernels import Gaussian, Patches
 from krepes.landmarks.nystrom import NystromMap
 from krepes.machines.cells.all_rows import KeepAllRows
 from krepes.machines.cells.choosing import KeepCells
@@ -78,6 +78,7 @@ def halves() -> Partition:
 
 
 WEIGHT = np.linspace(0.5, 2.0, N)
+PICTURES = torch.rand(N, 8, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 CLASSES = Classes(np.array([0, 1]))
 CASES: dict[str, tuple[Callable[[], Accumulator], Block]] = {
     "moments of rows": (lambda: MomentPass(space()), Block(torch.arange(N), tensors(X))),
@@ -86,6 +87,10 @@ CASES: dict[str, tuple[Callable[[], Accumulator], Block]] = {
     "exact views": (lambda: MomentPass(space(Tabular(noise=0.2), True)), Block(torch.arange(N), tensors(X))),
     "pairs": (lambda: MomentPass(space(Paired())), Block(torch.arange(N), tensors(X, Y))),
     "triplets": (lambda: MomentPass(space(Paired())), Block(torch.arange(N), tensors(X, Y, Q))),
+    "patches": (
+        lambda: PatchMoments(Patches(4, precision="double").fitted(PICTURES)),
+        Block(torch.arange(N), (PICTURES,)),
+    ),
     "split": (
         lambda: Split(MomentPass(space()), by=by_target),
         Block(torch.arange(N), tensors(X), y=LABELS, weight=WEIGHT),

@@ -74,11 +74,13 @@ from krepes.explain import (
     faithfulness,
     landmark_norms,
     landmarks_are_rows_of,
+    matching_maps,
+    position_maps,
     row_effect,
     target_direction,
     tcav,
 )
-from krepes.kernels import Gaussian
+from krepes.kernels import Gaussian, Patches
 from krepes.machines import (
     GaussianProcessClassifier,
     GaussianProcessRegressor,
@@ -233,6 +235,12 @@ class Call(NamedTuple):
 @functools.cache
 def model() -> KernelEmbedding:
     return KernelEmbedding(3, n_landmarks=8, random_state=0).fit(X)
+
+
+@functools.cache
+def of_pictures() -> KernelEmbedding:
+    pictures = np.random.default_rng(0).random((20, 8, 8))
+    return KernelEmbedding(3, kernel=Patches(4), n_landmarks=8, random_state=0).fit(pictures)
 
 
 @functools.cache
@@ -452,6 +460,8 @@ OF_ROWS: dict[str, list[Call]] = {
         Call(lambda Z: row_effect(model(), X, [0], on=Z)),
     ],
     "tcav": [Call(lambda Z: tcav(concept(), Z, PROBE, 1))],
+    "position_maps": [Call(lambda Z: position_maps(of_pictures(), Z, 0))],
+    "matching_maps": [Call(lambda Z: matching_maps(of_pictures(), Z, range(len(Z))))],
     "write_report": [
         Call(lambda Z: report_of(model(), Z)),
         Call(lambda Z: report_of(model(), X, columns={"c": Z})),
