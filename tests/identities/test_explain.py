@@ -12,6 +12,7 @@ from krepes.explain import (
     attribution,
     class_coverage,
     coefficient_spectrum,
+    concept_profile,
     effective_rank,
     explain,
     landmark_norms,
