@@ -1,4 +1,4 @@
-"""Ten digits and ten people, explained by the model's largest terms and by the rows that they are made of: two pictures.
+"""Ten digits and ten people, explained by the largest terms and by the rows that they are made of: two pictures.
 
 python examples/explained_rows.py [adult.parquet]
 """
