@@ -3,7 +3,8 @@
     python benchmarks/serving_ways.py [FOLDER]       FOLDER gets screenshots of the page, and the pages
 
 The table is german (1000 rows, 20 columns), a ridge machine with 300 landmarks; one thread. The page also scores 50
-rows with missing values and 20 digits, whose largest difference to krepes is shown. LightGBM is left out where it is absent.
+rows with missing values and 20 digits, whose largest difference to krepes is shown. LightGBM is left out if it
+is absent.
 """
 
 from __future__ import annotations
