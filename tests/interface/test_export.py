@@ -241,6 +241,7 @@ def test_the_file_says_what_it_is(tmp_path):
 
     model = KernelRidgeClassifier(**FAST).fit(X, CLASSES)
     model.to_onnx(tmp_path / "m.onnx")
+    assert (tmp_path / "m.onnx").stat().st_mode & 0o077 == 0  # it holds rows of the data
     with pytest.raises(FileExistsError):
         model.to_onnx(tmp_path / "m.onnx")
     written = onnx.load(tmp_path / "m.onnx")

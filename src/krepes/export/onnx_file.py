@@ -210,7 +210,7 @@ class OnnxGraph:
 
 
 def write_onnx(program: Program, path: str | os.PathLike, overwrite: bool = False) -> None:
-    """Write the file; what it computes has been checked by ONNX itself."""
+    """Write the file, which ONNX has checked. It holds rows of the data, and is for its owner only."""
     try:
         import onnx
     except ImportError:
@@ -218,7 +218,7 @@ def write_onnx(program: Program, path: str | os.PathLike, overwrite: bool = Fals
     target = check_writable(path, overwrite)
     model = onnx.shape_inference.infer_shapes(OnnxGraph(program).model())
     onnx.checker.check_model(model)
-    with atomic_path(target, overwrite=overwrite) as part:
+    with atomic_path(target, overwrite, private=True) as part:
         part.write_bytes(model.SerializeToString())
 
 
