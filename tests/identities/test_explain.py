@@ -17,6 +17,7 @@ from krepes.explain import (
     explain,
     landmark_norms,
 )
+from krepes.explain.concept_scores import landmark_representation
 from krepes.kernels import Gaussian
 from krepes.landmarks import Uniform
 

@@ -6,6 +6,7 @@ import base64
 import re
 
 import numpy as np
+import pytest
 
 from krepes.explain import class_direction
 from krepes.explain.examples import examples, parts_along

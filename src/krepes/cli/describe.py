@@ -105,8 +105,8 @@ def held_words(model: OnePassEstimator) -> str:
         centres = model._solved().cells.inputs
         held = f"all its {model.n_samples_seen_:,}" if centres is None else f"{len(centres):,} of its"
         return f"It holds {held} rows {SHARE_IT}"
-    held = getattr(model.total_, "kept", None)
-    kept = 0 if held is None else len(held.rows)
+    rows = getattr(model.total_, "kept", None)
+    kept = 0 if rows is None else len(rows.rows)
     what = "calibration" if isinstance(model, NoveltyDetector) else "kept"
     others = f" and {kept:,} {what} rows" if kept else ""
     return f"Its {len(model.landmarks_):,} landmarks{others} are rows {SHARE_IT}"

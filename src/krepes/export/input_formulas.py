@@ -98,8 +98,8 @@ def rare_values(encoder: TableEncoder | None, data: Any) -> dict[str, list[str]]
     chosen = source.select(list(found)).as_text(list(found)) if found else source
     for _, table in chosen.batches(1 << 16) if found else ():
         for column in columns:
-            cells = {str(v) for v in table.column(column.name).unique().to_pylist() if v is not None}
-            cells = list(cells | {cell.strip() for cell in cells})
+            values = {str(v) for v in table.column(column.name).unique().to_pylist() if v is not None}
+            cells = list(values | {cell.strip() for cell in values})
             known = np.isin(_hashes(cells), column.rare)
             found[column.name].update(cell for cell, is_rare in zip(cells, known) if is_rare)
     return {name: sorted(cells) for name, cells in found.items()}

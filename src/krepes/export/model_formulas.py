@@ -194,7 +194,8 @@ def _(model: KernelRidgeRegressor, x: Value, confidence: float | None) -> None:
     if confidence is None:
         return
     held = HeldRows.of(model, None)
-    lower, upper = [], []
+    lower: list[Value] = []
+    upper: list[Value] = []
     fits = _fits(model, held, x, scores)
     for c, residuals in enumerate(np.abs(held.y - held.predictions).T):
         kept = held.scores(residuals)

@@ -60,7 +60,7 @@ class OnnxGraph:
 
     def _tensor(self, name: str, value: np.ndarray) -> Any:
         if value.dtype == object:
-            words = [str(word).encode() for word in value.ravel()]
+            words: Any = [str(word).encode() for word in value.ravel()]
             return self.helper.make_tensor(name, self.types.STRING, list(value.shape), words)
         return self.numpy_helper.from_array(np.ascontiguousarray(value), name)
 
@@ -127,7 +127,7 @@ class OnnxGraph:
             case "smallest":
                 self._smallest(inputs[0], given["k"], out)
             case "manhattan":
-                self._manhattan(*inputs, out)
+                self._manhattan(inputs[0], inputs[1], out)
             case _:
                 raise ValueError(f"{step.op!r} is not an operation of ONNX files.")
 

@@ -58,8 +58,8 @@ def metric_of(
     G = G.double().cpu()
     if units is not None:
         each = units if G.ndim == 1 else np.outer(np.sqrt(units), np.sqrt(units))
-        M = metric_of(G / torch.from_numpy(each), groups, None, squared)
-        return None if M is None else M * each
+        unitless = metric_of(G / torch.from_numpy(each), groups, None, squared)
+        return None if unitless is None else unitless * each
     if G.ndim == 1:
         G = G.clone()
         for columns in groups or ():  # one weight for all encoded columns of a column

@@ -242,7 +242,8 @@ class SumsAndRows(Generic[E]):
         return type(self)(self.equations - other.equations, left, rows)
 
     def __mul__(self, factor: float) -> Self:
-        kept, rows = (None if part is None else part * factor for part in (self.kept, self.rows))
+        kept = None if self.kept is None else self.kept * factor
+        rows = None if self.rows is None else self.rows * factor
         return replace(self, equations=self.equations * factor, kept=kept, rows=rows)
 
     def check_holds(self, gone: Self) -> None:

@@ -93,13 +93,18 @@ class CellMachine(LabelledMachine[T, S]):
         return super(CellMachine, with_landmarks).prepare(X, y, sample_weight=sample_weight)
 
     def _opened(
-        self, X: Any, groups: ArrayLike | None = None, space: FeatureSpace | None = None, **given: Any
+        self,
+        X: Any,
+        groups: ArrayLike | None = None,
+        space: FeatureSpace | None = None,
+        *args: Any,
+        **given: Any,
     ) -> FitData:
         if space is not None and self._must_be_in_cells:
             raise ValueError(
                 f"local={self.local!r}: space= is one of landmarks. Leave it out, or give local=False."
             )
-        data = super()._opened(X, groups, space, **given)
+        data = super()._opened(X, groups, space, *args, **given)
         self._plan = self._cells_before = self._solution = None  # of a fit before
         return data
 
