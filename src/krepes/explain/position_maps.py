@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from krepes.base.rows import dense
+from krepes.base.validation import as_row_indices
 from krepes.explain.attribution import as_direction
 from krepes.explain.concept import Concept
 from krepes.explain.expansion import Explained, checked, coefficient_tensor
@@ -97,7 +98,9 @@ def matching_maps(model: Explained, X: Any, landmarks: ArrayLike) -> tuple[Posit
     landmarks : n positions among the landmarks of the model
     """
     kernel = _patches(model)
-    chosen = dense(model.landmarks_)[torch.as_tensor(np.asarray(landmarks, dtype=np.int64))]
+    every = dense(model.landmarks_)
+    different, where = np.unique(np.asarray(landmarks), return_inverse=True)  # one may be named twice
+    chosen = every[torch.from_numpy(as_row_indices(different, len(every), "landmarks")[where.ravel()])]
     rows = torch.cat([dense(block) for block in model.map_rows(lambda rows: dense(rows), X)])
     if len(rows) != len(chosen):
         raise ValueError(
