@@ -461,12 +461,7 @@ OF_ROWS: dict[str, list[Call]] = {
     ],
     "tcav": [Call(lambda Z: tcav(concept(), Z, PROBE, 1))],
     "position_maps": [Call(lambda Z: position_maps(of_pictures(), Z, 0))],
-<<<<<<< HEAD
-    "matching_maps": [Call(lambda Z: matching_maps(of_pictures(), Z, range(len(Z))))],
-=======
     "matching_maps": [Call(lambda Z: matching_maps(of_pictures(), Z, [0, 1, 2]))],
-    "top_leave_out": [Call(lambda Z: top_leave_out(model(), Z))],
->>>>>>> a8e160f8 (Check the landmarks of matching maps)
     "write_report": [
         Call(lambda Z: report_of(model(), Z)),
         Call(lambda Z: report_of(model(), X, columns={"c": Z})),
