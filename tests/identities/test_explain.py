@@ -14,6 +14,7 @@ from krepes.explain import (
     coefficient_spectrum,
     concept_profile,
     effective_rank,
+    concept_profile,
     explain,
     landmark_norms,
 )
