@@ -37,8 +37,8 @@ count = HashingVectorizer(alternate_sign=False, n_features=2**12)
 text = Custom(lambda left, right: (count.transform(left) @ count.transform(right).T).toarray())
 mixed = {"nights, price, city": Gower("4 median"), "review": text}
 kernels = {
-    "one Gaussian, no text": Gaussian(),  # the default encoding leaves out text that never repeats
-    "one Gower, no text": Gower(),
+    "one Gaussian": Gaussian(),  # of the encoded table, in which running text is columns too
+    "one Gower": Gower(),
     "text alone": ColumnKernel({"review": text}),
     "one each, summed": ColumnKernel(
         {"nights, price": Gaussian(), "city": Laplacian(norm=1), "review": text}
@@ -47,7 +47,8 @@ kernels = {
 }
 
 # %%
-# Trained on 300 rows, tested on the others. The text is what helps here.
+# Trained on 300 rows, tested on the others; the standard error is 2 points. The review alone says nearly everything,
+# and a kernel made for it is a little ahead of one kernel for the encoded table.
 scores = {}
 for name, kernel in kernels.items():
     machine = KernelRidgeClassifier(kernel=kernel, input_metric=None, random_state=0)
@@ -55,7 +56,7 @@ for name, kernel in kernels.items():
 
 plt.style.use("tableau-colorblind10")
 figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
-colours = ["C2" if "no text" in name else "C0" for name in scores]
+colours = ["C2" if name in ("one Gaussian", "one Gower") else "C0" for name in scores]
 axis.bar_label(axis.barh(list(scores), list(scores.values()), color=colours), fmt="%.0f %%", padding=3)
 axis.axvline(50, color="C3", linestyle=":")
 axis.invert_yaxis()
