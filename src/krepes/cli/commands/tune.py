@@ -107,8 +107,7 @@ def tune(
     """Search for good parameters with few labels, and print the command that fits with them.
 
     Every trial learns from rows without labels; a linear classifier on a small labelled part then scores it. \
-Most losses need a single pass over the data for all trials. Choosing by labels is no longer unsupervised: say so \
-beside the numbers. Test rows of --split or --n-train take no part.
+Choosing by labels is no longer unsupervised: say so beside the numbers. Test rows of --split or --n-train take no part.
 
     \b[cyan]krepes tune people.parquet --label income --study people.study[/]
     [cyan]krepes tune digits.npz --loss simclr --sampler tpe --range loss__temperature=0.05:5[/]
