@@ -106,8 +106,8 @@ def tune(
 ) -> dict[str, Any]:
     """Search for good parameters with few labels, and print the command that fits with them.
 
-    Every trial learns from rows without labels; a linear classifier on a small labelled part then scores it. \
-Choosing by labels is no longer unsupervised: say so beside the numbers. Test rows of --split or --n-train take no part.
+    Every trial learns without labels; a linear classifier on a small labelled part then scores it. \
+Choosing by labels is not unsupervised: say so. Test rows of --split or --n-train take no part.
 
     \b[cyan]krepes tune people.parquet --label income --study people.study[/]
     [cyan]krepes tune digits.npz --loss simclr --sampler tpe --range loss__temperature=0.05:5[/]
