@@ -33,7 +33,7 @@ from krepes.alignment import prune_ensemble
 from krepes.alignment.pruning.ensemble_members import members_of
 from krepes.alignment.pruning.held_out_scores import sums_of_all, sums_of_kept
 from krepes.alignment.pruning.member_selection import METHODS, products, select_members
-from krepes.alignment.pruning.shrunk_weights import CentredMoments, in_order, weights_of
+from krepes.alignment.pruning.shrunk_weights import CentredMoments, in_order, penalised_weights
 from krepes.alignment.similarity.nonnegative_minimum import active_set_minimum
 
 X, y = make_friedman1(160, noise=1.0, random_state=0)
@@ -324,7 +324,7 @@ def test_shrunk_weights_minimise_the_penalised_error(c, strength):
     F, Y = noisy(np.random.default_rng(20 + c), p=6, c=c)
     n, p, _ = F.shape
     moments = CentredMoments.of(F, Y, np.ones((n, p)))
-    found, violation = weights_of(moments.M, moments.a, strength, exact=True)
+    found, violation = penalised_weights(moments.M, moments.a, strength, exact=True)
     A = (F - F.mean(axis=0)).transpose(0, 2, 1).reshape(-1, p) / np.sqrt(n)
     penalty = np.sqrt(strength * np.trace(moments.M) / p) * (np.eye(p) - 1 / p)
     b = np.r_[(Y - Y.mean(axis=0)).ravel() / np.sqrt(n), np.zeros(p)]

@@ -14,7 +14,6 @@ from krepes.explain import (
     coefficient_spectrum,
     concept_profile,
     effective_rank,
-    concept_profile,
     explain,
     landmark_norms,
 )

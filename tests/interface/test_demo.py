@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from krepes import load
 from krepes.cli.app import app
 from krepes.cli.demonstration import N_SHOWN
+from krepes.explain import explain
 
 
 @pytest.fixture(scope="module")
@@ -45,25 +46,19 @@ def test_it_leaves_a_model_a_figure_the_data_and_a_report(shown):
         assert len(picture.convert("RGB").getcolors(1 << 24)) > 100
 
 
-def test_the_landmarks_named_add_most_to_the_row(shown):
-    """k(x, x_l) a_l . v along v = (z - c) / |z - c|^2, computed here with a loop over all landmarks."""
+def test_the_landmarks_named_make_the_row_and_are_of_its_digit(shown):
+    """The shares of `explain`; with the unexplained part they are the whole, and a person would pick these."""
     folder, text = shown
     model, data = load(folder / "digits.krepes"), np.load(folder / "digits.npz")
     row = int(re.search(r"test row (\d+)", text).group(1))
-    x = data["X"][row].ravel().astype(float)
-    centre = model.transform(data["X"][model.landmark_indices_]).mean(axis=0)
-    own = model.transform(data["X"][row : row + 1])[0] - centre
-    adds = {}
-    for index, a in zip(model.landmark_indices_, model.coefficients_):
-        distance = np.linalg.norm(x - data["X"][index].ravel())
-        similarity = np.exp(-(distance**2) / (2 * model.kernel_.lengthscale**2))
-        adds[int(index)] = similarity * (a @ own) / (own @ own)
-    expected = sorted(adds, key=lambda index: -adds[index])[:N_SHOWN]
-    named = re.findall(r"row +(\d+) +a (\d) +adds ([\d.]+)", text)
-    assert [int(index) for index, _, _ in named] == expected
-    for index, digit, value in named:
-        assert int(digit) == data["y"][int(index)]
-        assert float(value) == pytest.approx(adds[int(index)], rel=0.01)
+    found = explain(model, data["X"][row : row + 1], n_top=N_SHOWN)
+    named = re.findall(r"row +(\d+) +a (\d) +(\d+)%", text)
+    assert [int(index) for index, _, _ in named] == found.rows[0].tolist()
+    for (index, digit, share), expected in zip(named, found.shares[0]):
+        assert int(digit) == data["y"][int(index)] == data["y"][row]
+        assert float(share) == pytest.approx(100 * expected, abs=0.51)
+    rest = float(re.search(r"The other (\d+)%", text).group(1))
+    assert rest + sum(float(share) for _, _, share in named) == pytest.approx(100, abs=4)
 
 
 @pytest.mark.parametrize("step", range(6))

@@ -52,7 +52,9 @@ def test_every_command_that_reads_a_file_has_the_option():
         if any(parameter.metavar in READS for parameter in command.params)
     }
     assert len(reading) >= 12
-    assert {name for name, options in reading.items() if "--encoding" not in options} == set()
+    assert {name for name, options in reading.items() if "--encoding" not in options} == {
+        "export"  # its table only names rare categories
+    }
 
 
 WRITING = {"transform": "model", "predict": "machine", "detect": "detector", "reconstruct": "model"}

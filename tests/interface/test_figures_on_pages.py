@@ -16,7 +16,9 @@ TO_LAB = np.array([[0.2105, 0.7936, -0.0041], [1.9780, -2.4286, 0.4506], [0.0259
 def test_the_coverage_that_is_quoted_was_measured():
     """M8: conformal.md and the benchmark differed."""
     figures = json.loads((ROOT / "benchmarks/results/conformal.json").read_text())["figures"]
-    measured = {name: float(str(value).split()[0]) for name, value in figures.items() if "0.9: coverage" in name}
+    measured = {
+        name: float(str(value).split()[0]) for name, value in figures.items() if "0.9: coverage" in name
+    }
 
     def mean(kind: str, calibrated: bool) -> str:
         of_sets = (n for n in measured if n.startswith(kind) and " mean" not in n)

@@ -67,7 +67,7 @@ def test_a_dry_run_writes_nothing(folder):
 def test_a_dry_run_of_a_machine_says_how_large_it_will_be(folder):
     made = folder / "none.krepes"
     train = ["train", folder / "rows", "-o", made, "--label", "y", "--n-landmarks", "20", "--dry-run"]
-    assert "model of landmarks" in run(*train)
+    assert "model on landmarks" in run(*train)
     found = json.loads(run(*train, "--set", "local=True", "--json"))["dry_run"]
     assert found["n_rows"] == 300
     assert found["model_bytes"].keys() == {"landmarks", "cells"}

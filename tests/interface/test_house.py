@@ -66,6 +66,9 @@ def test_no_class_name_has_two_meanings(modules):
 SHARED = {
     "draw": "draws; a figure or rows",
     "directions": "of a kernel's series, of losses",
+    "explain": "of rows, and the command",
+    "column_values": "of an Arrow column, and what columns add to a prediction",
+    "load_model": "of a file, and of MLflow's store",
     "normal": "normal draws, of streams and of weights",
 }
 

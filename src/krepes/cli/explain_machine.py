@@ -112,7 +112,7 @@ def _show_columns(machine: LabelledMachine, x: Source, v: np.ndarray) -> list[di
     """The columns that count for a row, or why they are not known."""
     try:
         found = column_values(machine, x)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:  # another kernel, or sparse rows
         line(str(error), style="dim")
         return None
     return _columns(found, v, f"Columns that count for this row ({BY_COLUMNS}):")

@@ -88,7 +88,7 @@ def values_between(model: Explained, rows: Tensor, reference: Tensor) -> ColumnV
             "Columns have exact values where the kernel is a product over them or a mean of Gaussians; "
             f"{model.kernel_!r:.80} on these rows is neither."
         )
-    groups, A = column_groups(model, L.shape[1]), coefficient_tensor(model, torch.float64)
+    groups, A = groups_of_columns(model, L.shape[1]), coefficient_tensor(model, torch.float64)
     nodes, sizes = np.polynomial.legendre.leggauss((len(groups) + 1) // 2)
     absent = [_factors(kernel, groups, reference, L).mean(1) for _, kernel in terms]  # (g, m) each
     base = torch.from_numpy(model.intercept_).to(A)
@@ -100,7 +100,7 @@ def values_between(model: Explained, rows: Tensor, reference: Tensor) -> ColumnV
             for t, size in zip((1 + nodes) / 2, sizes / 2):
                 logs = torch.lerp(q, p, float(t)).clamp(min=1e-300).log()
                 values += w * size * ((p - q) * (logs.sum(0) - logs).exp()) @ A
-    return ColumnValues(column_names(model, groups), found.numpy(), base.numpy())
+    return ColumnValues(names_of_columns(model, groups), found.numpy(), base.numpy())
 
 
 def product_terms(kernel: Kernel) -> ProductTerms | None:
@@ -141,12 +141,12 @@ def _reference(model: Explained) -> Tensor:
     return rows[:: max(1, len(rows) // REFERENCE)][:REFERENCE].double()
 
 
-def column_groups(model: Explained, width: int) -> list[list[int]]:
+def groups_of_columns(model: Explained, width: int) -> list[list[int]]:
     """Encoded columns by the columns of the table that they are."""
     return [list(group) for group in model.space_.inputs.groups or [[j] for j in range(width)]]
 
 
-def column_names(model: Explained, groups: Sequence[Sequence[int]]) -> list[str]:
+def names_of_columns(model: Explained, groups: Sequence[Sequence[int]]) -> list[str]:
     encoder = model.input_space_.encoder
     known = (
         list(encoder.used_columns_) if encoder is not None else list(vars(model).get("feature_names_in_", ()))

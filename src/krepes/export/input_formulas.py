@@ -21,7 +21,7 @@ import numpy as np
 
 from krepes.base.reporting import warn
 from krepes.export.kernel_formulas import ExportError
-from krepes.export.program import Port, Program, Value, concat, interpolated
+from krepes.export.program import Operand, Port, Program, concat, interpolation
 from krepes.preprocessing import TableEncoder
 from krepes.preprocessing.cells.dates import DAY
 from krepes.preprocessing.columns import Category, Column, Date, Number, Text, YesNo
@@ -36,7 +36,7 @@ YES_NO_MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "None"]
 RareValues = Mapping[str, Sequence[str]]
 
 
-def inputs_of(program: Program, inputs: InputSpace, dtype: str, encoded: bool, rare: RareValues) -> Value:
+def inputs_of(program: Program, inputs: InputSpace, dtype: str, encoded: bool, rare: RareValues) -> Operand:
     """The rows as kernels see them, (b, d), in a precision; `encoded` takes rows of a table encoded."""
     if inputs.kind in ("sparse", "precomputed") or inputs.of_objects:
         raise ExportError(
@@ -106,13 +106,13 @@ def rare_values(encoder: TableEncoder | None, data: Any) -> dict[str, list[str]]
 
 
 @singledispatch
-def encoded_column(column: Column, program: Program, rare: RareValues) -> Value:
+def encoded_column(column: Column, program: Program, rare: RareValues) -> Operand:
     """The numbers that a column becomes, (b, width), in double precision."""
     raise ExportError(f"Column {column.name!r} is a {column.role}, which has no formula.")
 
 
 @encoded_column.register
-def _(column: Text, program: Program, rare: RareValues) -> Value:
+def _(column: Text, program: Program, rare: RareValues) -> Operand:
     raise ExportError(
         f"Column {column.name!r} is running text, whose groups of characters are hashed: this cannot be written in a "
         f"file. Fit again without it, TableEncoder(exclude=[{column.name!r}]), or serve the model with krepes."
@@ -120,7 +120,7 @@ def _(column: Text, program: Program, rare: RareValues) -> Value:
 
 
 @encoded_column.register
-def _(column: Number, program: Program, rare: RareValues) -> Value:
+def _(column: Number, program: Program, rare: RareValues) -> Operand:
     low, high = (column.mean - 3 * column.scale, column.mean + 3 * column.scale)
     if column.curve.size:
         low, high = float(column.curve[0, 0]), float(column.curve[0, -1])
@@ -133,7 +133,7 @@ def _(column: Number, program: Program, rare: RareValues) -> Value:
 
 
 @encoded_column.register
-def _(column: YesNo, program: Program, rare: RareValues) -> Value:
+def _(column: YesNo, program: Program, rare: RareValues) -> Operand:
     words: dict[str, int] = {}
     for value, word in zip((1, 0), column.pair):
         words |= dict.fromkeys([word, word.capitalize(), word.upper(), str(value)], value)
@@ -144,9 +144,9 @@ def _(column: YesNo, program: Program, rare: RareValues) -> Value:
     return _standardised(column, x, x.isnan())
 
 
-def _standardised(column: Any, x: Value, absent: Value, circles: Sequence[Value] = ()) -> Value:
+def _standardised(column: Any, x: Operand, absent: Operand, circles: Sequence[Operand] = ()) -> Operand:
     x = absent.where(column.median, x)
-    u = interpolated(x, column.curve) if column.curve.size else x
+    u = interpolation(x, column.curve) if column.curve.size else x
     outputs = [(u - column.mean) * (1 / column.scale)] * column.linear + list(circles)
     if column.indicator:
         outputs.append(absent.where(1.0, 0.0, "float64"))
@@ -154,7 +154,7 @@ def _standardised(column: Any, x: Value, absent: Value, circles: Sequence[Value]
 
 
 @encoded_column.register
-def _(column: Date, program: Program, rare: RareValues) -> Value:
+def _(column: Date, program: Program, rare: RareValues) -> Operand:
     since = "midnight" if column.form == "time" else "1970"
     low, high = (column.mean - 3 * column.scale, column.mean + 3 * column.scale)
     low, high, usual = ((year - 1970.0) * YEAR for year in (low, high, column.median))
@@ -167,20 +167,20 @@ def _(column: Date, program: Program, rare: RareValues) -> Value:
     return _standardised(column, seconds * (1 / YEAR) + 1970.0, absent, circles)
 
 
-def _share(seconds: Value, cycle: str) -> Value:
+def _share(seconds: Operand, cycle: str) -> Operand:
     """How much of a day, week or year is over."""
     if cycle == "year":
         first = np.arange(1600, 2001).astype(str).astype("M8[Y]").astype("M8[s]").astype(np.int64)
         x = seconds - float(first[0])
         within = x - (x * (1 / FOUR_CENTURIES)).floor() * FOUR_CENTURIES
-        years = interpolated(within, np.stack([first - first[0], np.arange(401.0)]))
+        years = interpolation(within, np.stack([first - first[0], np.arange(401.0)]))
     else:
         years = (seconds + (3 * DAY if cycle == "week" else 0.0)) * (1 / CYCLES[cycle][0])
     return years - years.floor()
 
 
 @encoded_column.register
-def _(column: Category, program: Program, rare: RareValues) -> Value:
+def _(column: Category, program: Program, rare: RareValues) -> Operand:
     outcomes = column.outcomes
     unseen = len(outcomes) - 1
     missing = unseen - 1 if column.missing else unseen

@@ -1,7 +1,7 @@
 """Kernels as formulas of a program: k(x, y_j) for rows x and all points y_j at once.
 
 `values(kernel, x, Y)` is (b, m); `diagonal(kernel, x)` is k(x, x), (b, 1). Y is an array (m, d) or, where every row has
-points of its own, a Value (b, m, d). A kernel of your own joins in with
+points of its own, a Operand (b, m, d). A kernel of your own joins in with
 
     @values.register
     def _(kernel: MyKernel, x, Y): ...
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from krepes.export.program import Value, concat
+from krepes.export.program import Operand, concat
 from krepes.kernels import (
     ArcCosine,
     ChiSquared,
@@ -41,7 +41,7 @@ from krepes.kernels import (
 )
 from krepes.kernels.vectors import RadialKernel
 
-Points = Any  # an array (m, d), or a Value (b, m, d)
+Points = Any  # an array (m, d), or a Operand (b, m, d)
 
 
 class ExportError(ValueError):
@@ -49,7 +49,7 @@ class ExportError(ValueError):
 
 
 @singledispatch
-def values(kernel: Kernel, x: Value, Y: Points) -> Value:
+def values(kernel: Kernel, x: Operand, Y: Points) -> Operand:
     """k(x, y_j), (b, m)."""
     raise ExportError(
         f"The kernel {kernel} is not a formula of numbers, so that no file can hold it: it runs code of its own. "
@@ -58,7 +58,7 @@ def values(kernel: Kernel, x: Value, Y: Points) -> Value:
 
 
 @singledispatch
-def diagonal(kernel: Kernel, x: Value) -> Value:
+def diagonal(kernel: Kernel, x: Operand) -> Operand:
     """k(x, x), (b, 1)."""
     raise ExportError(f"k(x, x) of {kernel} is not written as a formula of numbers.")
 
@@ -66,14 +66,14 @@ def diagonal(kernel: Kernel, x: Value) -> Value:
 # Pairs of rows and points
 
 
-def dot(x: Value, Y: Points) -> Value:
+def dot(x: Operand, Y: Points) -> Operand:
     """x.y, (b, m)."""
-    return (x.expand() * Y).sum().squeeze() if isinstance(Y, Value) else x @ _array(Y).T
+    return (x.expand() * Y).sum().squeeze() if isinstance(Y, Operand) else x @ _array(Y).T
 
 
-def squared(x: Value, Y: Points) -> Value:
+def squared(x: Operand, Y: Points) -> Operand:
     """|x - y|^2, (b, m)."""
-    if isinstance(Y, Value):
+    if isinstance(Y, Operand):
         return (x.expand() - Y).square().sum().squeeze()
     Y = _array(Y)
     centre = Y.mean(0)  # because far from zero the squares would swallow the differences
@@ -82,15 +82,15 @@ def squared(x: Value, Y: Points) -> Value:
     return (xc.square().sum() + norms - 2.0 * (xc @ Yc.T)).least(0.0)
 
 
-def distance(x: Value, Y: Points) -> Value:
+def distance(x: Operand, Y: Points) -> Operand:
     """|x - y|, (b, m)."""
-    Y = Y.cast("float64") if isinstance(Y, Value) else Y
+    Y = Y.cast("float64") if isinstance(Y, Operand) else Y
     return squared(x.cast("float64"), Y).sqrt().cast(x.dtype)
 
 
-def manhattan(x: Value, Y: Points) -> Value:
+def manhattan_distance(x: Operand, Y: Points) -> Operand:
     """sum_j |x_j - y_j|, (b, m)."""
-    if isinstance(Y, Value):
+    if isinstance(Y, Operand):
         return (x.expand() - Y).abs().sum().squeeze()
     points = x.program.constant(_array(Y), x.dtype)
     return x.program.step("manhattan", x, points)
@@ -98,7 +98,7 @@ def manhattan(x: Value, Y: Points) -> Value:
 
 def row_sums(Y: Points) -> Any:
     """Of points, as they stand beside kernel values."""
-    return Y.sum().squeeze() if isinstance(Y, Value) else _array(Y).sum(1)
+    return Y.sum().squeeze() if isinstance(Y, Operand) else _array(Y).sum(1)
 
 
 def _array(Y: Any) -> np.ndarray:
@@ -106,33 +106,33 @@ def _array(Y: Any) -> np.ndarray:
 
 
 def _part(Y: Points, places: list[int]) -> Points:
-    return Y.columns(places) if isinstance(Y, Value) else _array(Y)[:, places]
+    return Y.columns(places) if isinstance(Y, Operand) else _array(Y)[:, places]
 
 
 # Functions of the distance
 
 
-def _in_lengthscales(kernel: RadialKernel, x: Value, Y: Points) -> tuple[Value, Points]:
+def _in_lengthscales(kernel: RadialKernel, x: Operand, Y: Points) -> tuple[Operand, Points]:
     """Rows and points divided by the lengthscales."""
     length = np.asarray(kernel.lengthscale, dtype=np.float64)
     if length.ndim:
-        return x * (1 / length), (Y if isinstance(Y, Value) else _array(Y)) * (1 / length)
-    return x * (1 / float(length)), (Y if isinstance(Y, Value) else _array(Y)) * (1 / float(length))
+        return x * (1 / length), (Y if isinstance(Y, Operand) else _array(Y)) * (1 / length)
+    return x * (1 / float(length)), (Y if isinstance(Y, Operand) else _array(Y)) * (1 / float(length))
 
 
 @values.register
-def _(kernel: Gaussian, x: Value, Y: Points) -> Value:
+def _(kernel: Gaussian, x: Operand, Y: Points) -> Operand:
     return (squared(*_in_lengthscales(kernel, x, Y)) * -0.5).exp()
 
 
 @values.register
-def _(kernel: Laplacian, x: Value, Y: Points) -> Value:
-    near = manhattan if kernel.norm == 1 else distance
+def _(kernel: Laplacian, x: Operand, Y: Points) -> Operand:
+    near = manhattan_distance if kernel.norm == 1 else distance
     return near(*_in_lengthscales(kernel, x, Y)).neg().exp()
 
 
 @values.register
-def _(kernel: Matern, x: Value, Y: Points) -> Value:
+def _(kernel: Matern, x: Operand, Y: Points) -> Operand:
     v = (distance(*_in_lengthscales(kernel, x, Y)) * math.sqrt(2 * kernel.nu)).most(1000.0)
     decay = v.neg().exp()
     if kernel.nu == 0.5:
@@ -141,11 +141,11 @@ def _(kernel: Matern, x: Value, Y: Points) -> Value:
 
 
 @diagonal.register
-def _(kernel: RadialKernel, x: Value) -> Value:
+def _(kernel: RadialKernel, x: Operand) -> Operand:
     return _ones(x)
 
 
-def _ones(x: Value) -> Value:
+def _ones(x: Operand) -> Operand:
     return x.columns([0]) * 0.0 + 1.0
 
 
@@ -153,63 +153,63 @@ def _ones(x: Value) -> Value:
 
 
 @values.register
-def _(kernel: Linear, x: Value, Y: Points) -> Value:
+def _(kernel: Linear, x: Operand, Y: Points) -> Operand:
     return dot(x, Y)
 
 
 @diagonal.register
-def _(kernel: Linear, x: Value) -> Value:
+def _(kernel: Linear, x: Operand) -> Operand:
     return x.square().sum()
 
 
-def _polynomial(kernel: Polynomial, product: Value) -> Value:
+def _polynomial(kernel: Polynomial, product: Operand) -> Operand:
     return reduce(
         lambda a, b: a * b, [product * float(kernel.scale) + float(kernel.offset)] * int(kernel.degree)
     )
 
 
 @values.register
-def _(kernel: Polynomial, x: Value, Y: Points) -> Value:
+def _(kernel: Polynomial, x: Operand, Y: Points) -> Operand:
     return _polynomial(kernel, dot(x, Y))
 
 
 @diagonal.register
-def _(kernel: Polynomial, x: Value) -> Value:
+def _(kernel: Polynomial, x: Operand) -> Operand:
     return _polynomial(kernel, x.square().sum())
 
 
 @values.register
-def _(kernel: Sigmoid, x: Value, Y: Points) -> Value:
+def _(kernel: Sigmoid, x: Operand, Y: Points) -> Operand:
     return (dot(x, Y) * float(kernel.scale) + float(kernel.offset)).tanh()
 
 
 @diagonal.register
-def _(kernel: Sigmoid, x: Value) -> Value:
+def _(kernel: Sigmoid, x: Operand) -> Operand:
     return (x.square().sum() * float(kernel.scale) + float(kernel.offset)).tanh()
 
 
-def _inverse_norm(x: Value) -> Value:
+def _inverse_norm(x: Operand) -> Operand:
     """1 / |x|, and 0 where x = 0: (b, 1)."""
     norms = x.square().sum()
     return (norms > 0.0).where(1.0 / norms.least(np.finfo(x.dtype).tiny).sqrt(), 0.0)
 
 
 @values.register
-def _(kernel: Cosine, x: Value, Y: Points) -> Value:
-    if isinstance(Y, Value):
+def _(kernel: Cosine, x: Operand, Y: Points) -> Operand:
+    if isinstance(Y, Operand):
         return dot(x * _inverse_norm(x), Y * _inverse_norm(Y))
     norms = np.linalg.norm(_array(Y), axis=1, keepdims=True)
     return dot(x * _inverse_norm(x), _array(Y) / np.where(norms > 0, norms, np.inf))
 
 
 @diagonal.register
-def _(kernel: Cosine, x: Value) -> Value:
+def _(kernel: Cosine, x: Operand) -> Operand:
     return (x.square().sum() > 0.0).where(1.0, 0.0, x.dtype)
 
 
 @values.register
-def _(kernel: ArcCosine, x: Value, Y: Points) -> Value:
-    if isinstance(Y, Value):
+def _(kernel: ArcCosine, x: Operand, Y: Points) -> Operand:
+    if isinstance(Y, Operand):
         raise ExportError(f"{kernel} is not written for cells.")
     wide, points = x.cast("float64"), _array(Y)
     norm, y_norm = wide.square().sum().sqrt(), np.linalg.norm(points, axis=1)
@@ -227,7 +227,7 @@ def _(kernel: ArcCosine, x: Value, Y: Points) -> Value:
     return (cosine if kernel.degree == 0 else cosine * norm * y_norm).cast(x.dtype)
 
 
-def _angle(half: Value) -> Value:
+def _angle(half: Operand) -> Operand:
     """2 arcsin sqrt(half), of numbers from 0 to 1; single precision, which onnxruntime has, near 0 from both ends."""
     flip = half > 0.5
     near = flip.where(1.0 - half, half).sqrt().cast("float32").asin().cast("float64") * 2.0
@@ -235,7 +235,7 @@ def _angle(half: Value) -> Value:
 
 
 @diagonal.register
-def _(kernel: ArcCosine, x: Value) -> Value:
+def _(kernel: ArcCosine, x: Operand) -> Operand:
     return x.square().sum() if kernel.degree == 1 else _ones(x)
 
 
@@ -243,18 +243,18 @@ def _(kernel: ArcCosine, x: Value) -> Value:
 
 
 @values.register
-def _(kernel: Intersection, x: Value, Y: Points) -> Value:
-    return ((x.sum() + row_sums(Y) - manhattan(x, Y)) * 0.5).least(0.0)
+def _(kernel: Intersection, x: Operand, Y: Points) -> Operand:
+    return ((x.sum() + row_sums(Y) - manhattan_distance(x, Y)) * 0.5).least(0.0)
 
 
 @diagonal.register
-def _(kernel: Intersection, x: Value) -> Value:
+def _(kernel: Intersection, x: Operand) -> Operand:
     return x.sum()
 
 
 @values.register
-def _(kernel: ChiSquared, x: Value, Y: Points) -> Value:
-    if isinstance(Y, Value):
+def _(kernel: ChiSquared, x: Operand, Y: Points) -> Operand:
+    if isinstance(Y, Operand):
         raise ExportError(f"{kernel} is not written for cells.")
     tiny, parts = float(np.finfo(x.dtype).tiny), []
     for j, y in enumerate(_array(Y).T):
@@ -267,7 +267,7 @@ def _(kernel: ChiSquared, x: Value, Y: Points) -> Value:
 
 
 @diagonal.register
-def _(kernel: ChiSquared, x: Value) -> Value:
+def _(kernel: ChiSquared, x: Operand) -> Operand:
     return x.sum() if kernel.additive else _ones(x)
 
 
@@ -275,64 +275,64 @@ def _(kernel: ChiSquared, x: Value) -> Value:
 
 
 @values.register
-def _(kernel: Sum, x: Value, Y: Points) -> Value:
+def _(kernel: Sum, x: Operand, Y: Points) -> Operand:
     left, right = (values(each, x, Y) for each in kernel.kernels())
     return left + right
 
 
 @diagonal.register
-def _(kernel: Sum, x: Value) -> Value:
+def _(kernel: Sum, x: Operand) -> Operand:
     left, right = (diagonal(each, x) for each in kernel.kernels())
     return left + right
 
 
 @values.register
-def _(kernel: Product, x: Value, Y: Points) -> Value:
+def _(kernel: Product, x: Operand, Y: Points) -> Operand:
     left, right = (values(each, x, Y) for each in kernel.kernels())
     return left * right
 
 
 @diagonal.register
-def _(kernel: Product, x: Value) -> Value:
+def _(kernel: Product, x: Operand) -> Operand:
     left, right = (diagonal(each, x) for each in kernel.kernels())
     return left * right
 
 
 @values.register
-def _(kernel: Scaled, x: Value, Y: Points) -> Value:
+def _(kernel: Scaled, x: Operand, Y: Points) -> Operand:
     return values(kernel.kernels()[0], x, Y) * float(kernel.factor)
 
 
 @diagonal.register
-def _(kernel: Scaled, x: Value) -> Value:
+def _(kernel: Scaled, x: Operand) -> Operand:
     return diagonal(kernel.kernels()[0], x) * float(kernel.factor)
 
 
 @values.register
-def _(kernel: Reweighted, x: Value, Y: Points) -> Value:
-    root, points = kernel._root().numpy(), Y if isinstance(Y, Value) else _array(Y)
+def _(kernel: Reweighted, x: Operand, Y: Points) -> Operand:
+    root, points = kernel._root().numpy(), Y if isinstance(Y, Operand) else _array(Y)
     if root.ndim == 1:
         return values(kernel._inner(), x * root, points * root)
     return values(kernel._inner(), x @ root, points @ root)
 
 
 @diagonal.register
-def _(kernel: Reweighted, x: Value) -> Value:
+def _(kernel: Reweighted, x: Operand) -> Operand:
     root = kernel._root().numpy()
     return diagonal(kernel._inner(), x * root if root.ndim == 1 else x @ root)
 
 
 @values.register
-def _(kernel: ColumnKernel, x: Value, Y: Points) -> Value:
+def _(kernel: ColumnKernel, x: Operand, Y: Points) -> Operand:
     return _of_columns(kernel, x, lambda part, at: values(part, x.columns(at), _part(Y, at)))
 
 
 @diagonal.register
-def _(kernel: ColumnKernel, x: Value) -> Value:
+def _(kernel: ColumnKernel, x: Operand) -> Operand:
     return _of_columns(kernel, x, lambda part, at: diagonal(part, x.columns(at)))
 
 
-def _of_columns(kernel: ColumnKernel, x: Value, of: Any) -> Value:
+def _of_columns(kernel: ColumnKernel, x: Operand, of: Any) -> Operand:
     parts = kernel._checked()
     if kernel.places is None:
         raise ExportError(f"{kernel} compares records, which are not numbers.")
@@ -344,22 +344,22 @@ def _of_columns(kernel: ColumnKernel, x: Value, of: Any) -> Value:
 
 
 @values.register
-def _(kernel: Gower, x: Value, Y: Points) -> Value:
-    width = Y.shape[1] if not isinstance(Y, Value) else 0
+def _(kernel: Gower, x: Operand, Y: Points) -> Operand:
+    width = Y.shape[1] if not isinstance(Y, Operand) else 0
     if not width:
         raise ExportError(f"{kernel} is not written for cells.")
     gaussian, columns, points = kernel.profile == "gaussian", kernel._columns(width), _array(Y)
     scale = -1 / (kernel._reach * float(kernel.lengthscale)) ** (2 if gaussian else 1)
 
-    def similarity(some: list[dict[str, Any]]) -> Value:
+    def similarity(some: list[dict[str, Any]]) -> Operand:
         """exp(- powers / l) of some columns."""
         places = [place for column in some for place in column["places"]]
         weight = np.array([0.5 if column["category"] else 1.0 for column in some for _ in column["places"]])
         weight = np.sqrt(weight) if gaussian else weight
         pair = x.columns(places) * weight, points[:, places] * weight
-        return ((squared(*pair) if gaussian else manhattan(*pair)) * scale).exp()
+        return ((squared(*pair) if gaussian else manhattan_distance(*pair)) * scale).exp()
 
-    def with_missing(s: Value, place: int | None) -> Value:
+    def with_missing(s: Operand, place: int | None) -> Operand:
         if place is None:
             return s
         c, a, b = float(kernel.missing), x.columns([place]), points[:, place]
@@ -376,5 +376,5 @@ def _(kernel: Gower, x: Value, Y: Points) -> Value:
 
 
 @diagonal.register
-def _(kernel: Gower, x: Value) -> Value:
+def _(kernel: Gower, x: Operand) -> Operand:
     return _ones(x)

@@ -26,7 +26,7 @@ from krepes.base.validation import check_share
 from krepes.embedding import KernelEmbedding
 from krepes.export.input_formulas import inputs_of, rare_values
 from krepes.export.kernel_formulas import ExportError, diagonal, values
-from krepes.export.program import Port, Program, Value, concat
+from krepes.export.program import Operand, Port, Program, concat
 from krepes.kernels import Kernel
 from krepes.machines import (
     GaussianProcessClassifier,
@@ -102,12 +102,12 @@ def program_of(
     else:
         rare = {} if encoded else rare_values(space.inputs.encoder, data)
         dtype = dtype or str(space.dtype).removeprefix("torch.")
-        write(model, inputs_of(program, space.inputs, dtype, encoded, rare), confidence)
+        formulate(model, inputs_of(program, space.inputs, dtype, encoded, rare), confidence)
     return program.only(list(program.outputs))
 
 
 @singledispatch
-def write(model: OnePassEstimator, x: Value, confidence: float | None) -> None:
+def formulate(model: OnePassEstimator, x: Operand, confidence: float | None) -> None:
     """Add the outputs of a model to the program of its rows x (b, d)."""
     raise ExportError(f"{type(model).__name__} is not written as a program.")
 
@@ -116,7 +116,7 @@ def _numbers(tensor: Tensor) -> np.ndarray:
     return tensor.detach().cpu().double().numpy()
 
 
-def _landmark_values(model: OnePassEstimator, x: Value) -> Value:
+def _landmark_values(model: OnePassEstimator, x: Operand) -> Operand:
     """k_x, (b, m)."""
     landmarks = model.landmarks_
     if not isinstance(landmarks, Tensor):
@@ -124,8 +124,8 @@ def _landmark_values(model: OnePassEstimator, x: Value) -> Value:
     return values(model.kernel_, x, _numbers(landmarks.reshape(len(landmarks), -1)))
 
 
-@write.register
-def _(model: KernelEmbedding, x: Value, confidence: float | None) -> None:
+@formulate.register
+def _(model: KernelEmbedding, x: Operand, confidence: float | None) -> None:
     found = model._solved()
     x.program.output("embedding", _landmark_values(model, x) @ _numbers(found.A) + _numbers(found.gamma))
 
@@ -133,7 +133,7 @@ def _(model: KernelEmbedding, x: Value, confidence: float | None) -> None:
 # Kernel ridge
 
 
-def _scores(model: RidgeMachine, x: Value) -> Value:
+def _scores(model: RidgeMachine, x: Operand) -> Operand:
     """f(x) in the units of the encoded targets, (b, c), double."""
     found = model._solved()
     if found.cells is None:
@@ -146,7 +146,7 @@ def _scores(model: RidgeMachine, x: Value) -> Value:
     return total
 
 
-def _cell_scores(part: SolvedPartition, kernel: Kernel, inputs: Tensor, x: Value) -> Value:
+def _cell_scores(part: SolvedPartition, kernel: Kernel, inputs: Tensor, x: Operand) -> Operand:
     """g(x) of one partition, (b, c): every row is compared with the rows of its cell, padded to the largest cell."""
     tree, program = part.tree, x.program
     counts = part.starts.diff().tolist()
@@ -187,15 +187,15 @@ def _turns(children: np.ndarray, n_cells: int) -> tuple[np.ndarray, np.ndarray]:
     return turns, lefts
 
 
-@write.register
-def _(model: KernelRidgeRegressor, x: Value, confidence: float | None) -> None:
+@formulate.register
+def _(model: KernelRidgeRegressor, x: Operand, confidence: float | None) -> None:
     scores, targets = _scores(model, x), model.targets_
     x.program.output("prediction", _flat(scores * targets.scale + targets.shift, targets.flat))
     if confidence is None:
         return
     held = HeldRows.of(model, None)
-    lower: list[Value] = []
-    upper: list[Value] = []
+    lower: list[Operand] = []
+    upper: list[Operand] = []
     fits = _fits(model, held, x, scores)
     for c, residuals in enumerate(np.abs(held.y - held.predictions).T):
         kept = held.scores(residuals)
@@ -215,11 +215,11 @@ def _(model: KernelRidgeRegressor, x: Value, confidence: float | None) -> None:
         x.program.output(name, _flat(concat(ends) * targets.scale + targets.shift, targets.flat))
 
 
-def _flat(value: Value, flat: bool) -> Value:
+def _flat(value: Operand, flat: bool) -> Operand:
     return value.squeeze() if flat else value
 
 
-def _fits(model: RidgeMachine, held: HeldRows, x: Value, scores: Value) -> list[Value]:
+def _fits(model: RidgeMachine, held: HeldRows, x: Operand, scores: Operand) -> list[Operand]:
     """f(x) of every fit without a fold, each (b, c), double."""
     if len(held.b) == 1:
         return [scores]
@@ -227,16 +227,16 @@ def _fits(model: RidgeMachine, held: HeldRows, x: Value, scores: Value) -> list[
     return [(K @ _numbers(A)).cast("float64") + _numbers(b) for A, b in zip(held.A, held.b)]
 
 
-def _label(model: Any, index: Value) -> Value:
-    classes = np.asarray(model.classes_)
+def _label(labels: np.ndarray, index: Operand) -> Operand:
+    classes = np.asarray(labels)
     kind = {"i": "int64", "u": "int64", "b": "bool", "f": "float64"}.get(classes.dtype.kind, "string")
     return index.rows_of(classes.astype(str).astype(object) if kind == "string" else classes, kind)
 
 
-@write.register
-def _(model: KernelRidgeClassifier, x: Value, confidence: float | None) -> None:
+@formulate.register
+def _(model: KernelRidgeClassifier, x: Operand, confidence: float | None) -> None:
     scores, program = _scores(model, x), x.program
-    program.output("label", _label(model, scores.argmax()))
+    program.output("label", _label(model.classes_, scores.argmax()))
     program.output("probabilities", (scores * (1 / model.temperature_)).softmax())
     if confidence is None:
         return
@@ -253,7 +253,7 @@ def _(model: KernelRidgeClassifier, x: Value, confidence: float | None) -> None:
     program.output("in_set", (concat(below) * -1.0) > -float(kept.rank(confidence)))
 
 
-def _count_below(score: Value, held: np.ndarray) -> Value:
+def _count_below(score: Operand, held: np.ndarray) -> Operand:
     """How many of some numbers are below a score, (b, 1)."""
     return (score > held).where(1.0, 0.0, "float64").sum()
 
@@ -261,7 +261,7 @@ def _count_below(score: Value, held: np.ndarray) -> Value:
 # Gaussian processes
 
 
-def _posterior(model: GaussianProcess, x: Value) -> tuple[Value, Value]:
+def _posterior(model: GaussianProcess, x: Operand) -> tuple[Operand, Operand]:
     """Means (b, c) and variances (b, k) of f, double, in units of the encoded targets."""
     found, F = model._solved(), _numbers(model.features_.F)
     K = _landmark_values(model, x)
@@ -273,8 +273,8 @@ def _posterior(model: GaussianProcess, x: Value) -> tuple[Value, Value]:
     return mean, concat(variances)
 
 
-@write.register
-def _(model: GaussianProcessRegressor, x: Value, confidence: float | None) -> None:
+@formulate.register
+def _(model: GaussianProcessRegressor, x: Operand, confidence: float | None) -> None:
     targets, (mean, variance) = model.targets_, _posterior(model, x)
     program, flat = x.program, targets.flat
     program.output("prediction", _flat(mean * targets.scale + targets.shift, flat))
@@ -288,8 +288,8 @@ def _(model: GaussianProcessRegressor, x: Value, confidence: float | None) -> No
     program.output("upper", _flat((mean + ends) * targets.scale + targets.shift, flat))
 
 
-@write.register
-def _(model: GaussianProcessClassifier, x: Value, confidence: float | None) -> None:
+@formulate.register
+def _(model: GaussianProcessClassifier, x: Operand, confidence: float | None) -> None:
     means, variances = _posterior(model, x)
     deviations, c = variances.sqrt(), model._n_processes
     normal = np.exp(-(NORMAL**2) / 2)
@@ -303,15 +303,15 @@ def _(model: GaussianProcessClassifier, x: Value, confidence: float | None) -> N
         parts.append((s > WIDE).where(wide, narrow).least(0.0).most(1.0))
     P = concat([1.0 - parts[0], parts[0]]) if c == 1 else concat(parts)
     P = P if c == 1 else P / P.sum().least(1e-300)
-    x.program.output("label", _label(model, P.argmax()))
+    x.program.output("label", _label(model.classes_, P.argmax()))
     x.program.output("probabilities", P)
 
 
 # Novelty, autoencoder
 
 
-@write.register
-def _(model: NoveltyDetector, x: Value, confidence: float | None) -> None:
+@formulate.register
+def _(model: NoveltyDetector, x: Operand, confidence: float | None) -> None:
     found, program = model._solved(), x.program
     of_row = diagonal(model.kernel_, x)
     inverse = (of_row > 0.0).where(1.0 / of_row.least(np.finfo(x.dtype).tiny).sqrt(), 0.0)
@@ -328,8 +328,8 @@ def _(model: NoveltyDetector, x: Value, confidence: float | None) -> None:
     program.output("label", label.squeeze())
 
 
-@write.register
-def _(model: KernelAutoencoder, x: Value, confidence: float | None) -> None:
+@formulate.register
+def _(model: KernelAutoencoder, x: Operand, confidence: float | None) -> None:
     f = _landmark_values(model, x).cast("float64") @ _numbers(model._bottleneck.coefficients)
     norms = f.square().sum()
     tiny = float(np.finfo(np.float64).tiny)
@@ -338,7 +338,7 @@ def _(model: KernelAutoencoder, x: Value, confidence: float | None) -> None:
     _decode(model, z)
 
 
-def _decode(model: KernelAutoencoder, z: Value) -> None:
+def _decode(model: KernelAutoencoder, z: Operand) -> None:
     decoder, inputs = model._solved(), model.input_space_
     psi = values(decoder.features.kernel, z, _numbers(decoder.features.landmarks)) @ _numbers(
         decoder.features.F

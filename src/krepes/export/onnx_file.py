@@ -222,7 +222,7 @@ def write_onnx(program: Program, path: str | os.PathLike, overwrite: bool = Fals
         part.write_bytes(model.SerializeToString())
 
 
-def described(path: str | os.PathLike) -> dict[str, Any]:
+def description_of(path: str | os.PathLike) -> dict[str, Any]:
     """What a file says of itself."""
     import onnx
 

@@ -3,7 +3,7 @@
     inputs -> steps -> outputs,      step: output = op(inputs; attributes)
 
 One program serves a torch module (`torch_module`), an ONNX file (`onnx_file`) and a page that scores in a browser
-(`krepes.report`). Whoever adds a kernel or a model writes its formula once, with `Value`s; each runtime knows the
+(`krepes.report`). Whoever adds a kernel or a model writes its formula once, with `Operand`s; each runtime knows the
 operations below and nothing of kernels.
 
     add sub mul div min max greater equal       elementwise, with the rules of numpy for shapes
@@ -97,27 +97,27 @@ class Program:
     facts: dict[str, Any] = field(default_factory=dict)
     binary: tuple[str, list[int]] = ("", [])
 
-    def input(self, port: Port) -> Value:
+    def input(self, port: Port) -> Operand:
         self.inputs.append(port)
-        return Value(self, port.name, port.dtype)
+        return Operand(self, port.name, port.dtype)
 
-    def constant(self, value: Any, dtype: str) -> Value:
+    def constant(self, value: Any, dtype: str) -> Operand:
         """A constant array; equal small ones are kept once."""
         array = np.asarray(value, dtype=object if dtype == "string" else dtype)
         if array.size == 1:
             for name, known in self.constants.items():
                 if known.dtype == array.dtype and known.shape == array.shape and known.item() == array.item():
-                    return Value(self, name, dtype)
+                    return Operand(self, name, dtype)
         name = f"__c{len(self.constants)}"
         self.constants[name] = array
-        return Value(self, name, dtype)
+        return Operand(self, name, dtype)
 
-    def step(self, op: str, *values: Value, dtype: str | None = None, **attributes: Any) -> Value:
+    def step(self, op: str, *values: Operand, dtype: str | None = None, **attributes: Any) -> Operand:
         name = f"__v{len(self.steps)}"  # no column is called that
         self.steps.append(Step(op, tuple(value.name for value in values), name, attributes))
-        return Value(self, name, dtype or values[0].dtype)
+        return Operand(self, name, dtype or values[0].dtype)
 
-    def output(self, name: str, value: Value) -> None:
+    def output(self, name: str, value: Operand) -> None:
         self.outputs[name] = value.name
 
     def only(self, names: Sequence[str]) -> Program:
@@ -139,149 +139,151 @@ class Program:
 
 
 @dataclass(frozen=True, eq=False)
-class Value:
+class Operand:
     """A value that a program will have; arithmetic with it adds steps."""
 
     program: Program
     name: str
     dtype: str
 
-    def _with(self, op: str, other: Any, dtype: str | None = None, swap: bool = False) -> Value:
-        given = other if isinstance(other, Value) else self.program.constant(other, self.dtype)
+    def _with(self, op: str, other: Any, dtype: str | None = None, swap: bool = False) -> Operand:
+        given = other if isinstance(other, Operand) else self.program.constant(other, self.dtype)
         pair = (given, self) if swap else (self, given)
         return self.program.step(op, *pair, dtype=dtype or self.dtype)
 
-    def _of(self, op: str, dtype: str | None = None, **attributes: Any) -> Value:
+    def _of(self, op: str, dtype: str | None = None, **attributes: Any) -> Operand:
         return self.program.step(op, self, dtype=dtype, **attributes)
 
-    def __add__(self, other: Any) -> Value:
+    def __add__(self, other: Any) -> Operand:
         return self._with("add", other)
 
-    def __sub__(self, other: Any) -> Value:
+    def __sub__(self, other: Any) -> Operand:
         return self._with("sub", other)
 
-    def __rsub__(self, other: Any) -> Value:
+    def __rsub__(self, other: Any) -> Operand:
         return self._with("sub", other, swap=True)
 
-    def __mul__(self, other: Any) -> Value:
+    def __mul__(self, other: Any) -> Operand:
         return self._with("mul", other)
 
-    def __truediv__(self, other: Any) -> Value:
+    def __truediv__(self, other: Any) -> Operand:
         return self._with("div", other)
 
-    def __rtruediv__(self, other: Any) -> Value:
+    def __rtruediv__(self, other: Any) -> Operand:
         return self._with("div", other, swap=True)
 
-    def __matmul__(self, other: Any) -> Value:
+    def __matmul__(self, other: Any) -> Operand:
         return self._with("matmul", other)
 
-    def __gt__(self, other: Any) -> Value:
+    def __gt__(self, other: Any) -> Operand:
         return self._with("greater", other, "bool")
 
     __radd__, __rmul__ = __add__, __mul__
-    __array_ufunc__ = None  # numpy leaves arithmetic with a Value to it
+    __array_ufunc__ = None  # numpy leaves arithmetic with a Operand to it
 
-    def equals(self, other: Any) -> Value:
+    def equals(self, other: Any) -> Operand:
         return self._with("equal", other, "bool")
 
-    def least(self, other: Any) -> Value:
+    def least(self, other: Any) -> Operand:
         """Not below `other`."""
         return self._with("max", other)
 
-    def most(self, other: Any) -> Value:
+    def most(self, other: Any) -> Operand:
         """Not above `other`."""
         return self._with("min", other)
 
-    def neg(self) -> Value:
+    def neg(self) -> Operand:
         return self._of("neg")
 
-    def exp(self) -> Value:
+    def exp(self) -> Operand:
         return self._of("exp")
 
-    def log(self) -> Value:
+    def log(self) -> Operand:
         return self._of("log")
 
-    def sqrt(self) -> Value:
+    def sqrt(self) -> Operand:
         return self._of("sqrt")
 
-    def square(self) -> Value:
+    def square(self) -> Operand:
         return self * self
 
-    def abs(self) -> Value:
+    def abs(self) -> Operand:
         return self._of("abs")
 
-    def tanh(self) -> Value:
+    def tanh(self) -> Operand:
         return self._of("tanh")
 
-    def sin(self) -> Value:
+    def sin(self) -> Operand:
         return self._of("sin")
 
-    def cos(self) -> Value:
+    def cos(self) -> Operand:
         return self._of("cos")
 
-    def asin(self) -> Value:
+    def asin(self) -> Operand:
         return self._of("asin")
 
-    def floor(self) -> Value:
+    def floor(self) -> Operand:
         return self._of("floor")
 
-    def erf(self) -> Value:
+    def erf(self) -> Operand:
         return self._of("erf")
 
-    def sigmoid(self) -> Value:
+    def sigmoid(self) -> Operand:
         return self._of("sigmoid")
 
-    def isnan(self) -> Value:
+    def isnan(self) -> Operand:
         return self._of("isnan", "bool")
 
-    def sum(self) -> Value:
+    def sum(self) -> Operand:
         return self._of("sum")
 
-    def softmax(self) -> Value:
+    def softmax(self) -> Operand:
         return self._of("softmax")
 
-    def argmax(self) -> Value:
+    def argmax(self) -> Operand:
         return self._of("argmax", "int64")
 
-    def expand(self) -> Value:
+    def expand(self) -> Operand:
         return self._of("expand")
 
-    def squeeze(self) -> Value:
+    def squeeze(self) -> Operand:
         return self._of("squeeze")
 
-    def flatten(self) -> Value:
+    def flatten(self) -> Operand:
         return self._of("flatten")
 
-    def columns(self, places: Sequence[int]) -> Value:
+    def columns(self, places: Sequence[int]) -> Operand:
         return self._of("columns", places=[int(place) for place in places])
 
-    def smallest(self, k: int) -> Value:
+    def smallest(self, k: int) -> Operand:
         return self._of("smallest", k=k)
 
-    def cast(self, dtype: str) -> Value:
+    def cast(self, dtype: str) -> Operand:
         return self if dtype == self.dtype else self._of("cast", dtype, to=dtype)
 
-    def where(self, yes: Any, no: Any, dtype: str | None = None) -> Value:
-        """Of a truth value: `yes` where it holds, else `no`; one of them a Value, or with a dtype."""
-        kind = dtype or next(each.dtype for each in (yes, no) if isinstance(each, Value))
-        both = [each if isinstance(each, Value) else self.program.constant(each, kind) for each in (yes, no)]
+    def where(self, yes: Any, no: Any, dtype: str | None = None) -> Operand:
+        """Of a truth value: `yes` where it holds, else `no`; one of them a Operand, or with a dtype."""
+        kind = dtype or next(each.dtype for each in (yes, no) if isinstance(each, Operand))
+        both = [
+            each if isinstance(each, Operand) else self.program.constant(each, kind) for each in (yes, no)
+        ]
         return self.program.step("where", self, *both, dtype=kind)
 
-    def rows_of(self, table: Any, dtype: str) -> Value:
+    def rows_of(self, table: Any, dtype: str) -> Operand:
         """Of whole numbers (b, 1): these rows of a constant."""
         return self.program.step("rows", self, self.program.constant(table, dtype), dtype=dtype)
 
-    def code(self, keys: Sequence[str], values: Sequence[int], default: int) -> Value:
+    def code(self, keys: Sequence[str], values: Sequence[int], default: int) -> Operand:
         """Of words (b, 1): whole numbers."""
         return self._of("code", "int64", keys=list(keys), values=list(values), default=default)
 
 
-def concat(values: Sequence[Value]) -> Value:
+def concat(values: Sequence[Operand]) -> Operand:
     """Side by side."""
     return values[0] if len(values) == 1 else values[0].program.step("concat", *values)
 
 
-def interpolated(x: Value, curve: np.ndarray) -> Value:
+def interpolation(x: Operand, curve: np.ndarray) -> Operand:
     """Straight lines through points (2, k), constant beyond both ends: (b, 1) -> (b, 1)."""
     at, becomes = np.asarray(curve, dtype=np.float64)
     widths = np.diff(at)

@@ -10,6 +10,7 @@ from krepes.autoencoder import KernelAutoencoder
 from krepes.embedding import KernelEmbedding
 from krepes.explain import Examples, Reasons, explain
 from krepes.machines import (
+    GaussianProcessClassifier,
     GaussianProcessRegressor,
     KernelRidgeClassifier,
     KernelRidgeRegressor,
@@ -17,6 +18,8 @@ from krepes.machines import (
 )
 from krepes.one_pass import OnePassEstimator
 
+Classifier = KernelRidgeClassifier | GaussianProcessClassifier
+Machine = Classifier | KernelRidgeRegressor | GaussianProcessRegressor | NoveltyDetector
 TOP = 5  # rows that explain a row
 
 
@@ -28,7 +31,7 @@ def can(model: OnePassEstimator) -> list[str]:
     return [*found, "explain"] if isinstance(model, KernelEmbedding) or ridge else found
 
 
-def predicted(model: Any, X: Any) -> dict[str, Any]:
+def predictions_of(model: Machine, X: Any) -> dict[str, Any]:
     """Predictions, and how sure they are."""
     if isinstance(model, NoveltyDetector):
         scores = model.score_samples(X)
@@ -41,18 +44,20 @@ def predicted(model: Any, X: Any) -> dict[str, Any]:
     if isinstance(model, GaussianProcessRegressor):
         mean, deviation = model.predict(X, return_std=True)
         return {"prediction": mean.tolist(), "deviation": deviation.tolist()}
-    if hasattr(model, "classes_"):
+    if isinstance(model, Classifier):
         P = model.predict_proba(X)
         return {"label": model.classes_[P.argmax(axis=1)].tolist(), "probabilities": P.tolist()}
     return {"prediction": model.predict(X).tolist()}
 
 
-def transformed(model: Any, X: Any) -> dict[str, Any]:
+def representation_of(model: KernelEmbedding | KernelAutoencoder, X: Any) -> dict[str, Any]:
     """The representation of every row."""
     return {"embedding": model.transform(X).tolist()}
 
 
-def explained(model: Any, X: Any) -> dict[str, Any]:
+def reasons_of(
+    model: KernelEmbedding | KernelRidgeClassifier | KernelRidgeRegressor, X: Any
+) -> dict[str, Any]:
     """The real rows that each prediction rests on, or that each representation is made of."""
     found = explain(model, X, n_top=TOP)
     if isinstance(found, Reasons):

@@ -18,13 +18,13 @@ from typing import Any
 
 from krepes._version import __version__
 from krepes.one_pass import OnePassEstimator
-from krepes.serving.answers import can, explained, predicted, transformed
+from krepes.serving.answers import can, predictions_of, reasons_of, representation_of
 from krepes.serving.request_rows import BadRowsError, as_table, row_schema
 
 ANSWERS: dict[str, Callable[..., dict[str, Any]]] = {
-    "predict": predicted,
-    "transform": transformed,
-    "explain": explained,
+    "predict": predictions_of,
+    "transform": representation_of,
+    "explain": reasons_of,
 }
 PROBLEMS = {
     400: "The body is not JSON.",

@@ -88,7 +88,7 @@ def in_order(moments: CentredMoments, order: str, most: int) -> np.ndarray:
     return np.array(chosen, dtype=np.int64)
 
 
-def weights_of(
+def penalised_weights(
     M: np.ndarray, a: np.ndarray, strength: float, exact: bool = False
 ) -> tuple[np.ndarray, float]:
     """The minimiser, and the violation of its optimality conditions (0 where it is not asked for, or a mean)."""
@@ -163,7 +163,7 @@ def shrunk_choice(
                 continue
             M, a = known.M[np.ix_(members, members)], known.a[members]
             for j, strength in enumerate(strengths):
-                weights, _ = weights_of(M, a, strength)
+                weights, _ = penalised_weights(M, a, strength)
                 shift = known.means[members].mean(axis=0) - known.target_mean if np.isinf(strength) else 0.0
                 errors[i, j] += held.error(members, weights, shift)
     least = errors.min(axis=1)
@@ -175,7 +175,7 @@ def shrunk_choice(
     members = in_order(whole, order, sizes[i])
     found, optimality = np.zeros(0), 0.0
     if len(members):
-        found, optimality = weights_of(
+        found, optimality = penalised_weights(
             whole.M[np.ix_(members, members)], whole.a[members], strength, exact=True
         )
     weights = np.zeros(p)

@@ -50,9 +50,9 @@ def export(
         show_facts({"model": type(fitted).__name__, "saved": f"{output}, {readable_bytes(size)}"})
         return {"file": str(output), "bytes": size, "model": type(fitted).__name__}
     fitted.to_onnx(output, data=data, confidence=confidence, overwrite=overwrite)
-    from krepes.export.onnx_file import OPSET, described
+    from krepes.export.onnx_file import OPSET, description_of
 
-    about = described(output)
+    about = description_of(output)
     size = output.stat().st_size
     shown = {
         "model": about["model"],
@@ -97,7 +97,7 @@ def serve(
     app = application(load(model, device="cpu"), limits, token)
     import uvicorn
 
-    line(f"Serving {model} at http://{host}:{port}, described at /docs. Ctrl-C ends it.")
+    line(f"Serving {model} at http://{host}:{port}, description_of at /docs. Ctrl-C ends it.")
     example = f"curl -s http://{host}:{port}/schema"
     line(f"Next: {example}")
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_keep_alive=10)

@@ -83,11 +83,10 @@ def train(
     dry_run: options.DryRun = False,
     overwrite: options.Force = False,
 ) -> dict[str, Any]:
-    """Learn to predict a column: classes or a quantity, by kernel ridge regression or a Gaussian process.
+    """Learn to predict a column, classes or a quantity, with a kernel machine.
 
-    Kernel, lengthscale, the weights of the columns and the penalty are chosen by errors on rows that are left out; \
-for large tables also whether rows are compared with landmarks or with the rows of their neighbourhood. Rows without a \
-label are not used.
+    Kernel, scales and penalty are chosen by errors on rows left out, and for large tables whether rows are compared \
+with landmarks or with neighbours. Rows without a label are not used.
 
     \b[cyan]krepes train people.parquet --label income --exclude id -o income.krepes[/]
     [cyan]krepes train houses.csv --label price --machine gaussian_process --set noise=0.1 -o price.krepes[/]

@@ -36,7 +36,7 @@ ITERATIONS = 10  # of k-means
 ROOT_CUT = 1e-6  # of the largest eigenvalue of Z, relative; 1e-12 in double precision
 
 
-class Compared(NamedTuple):
+class ComparedPictures(NamedTuple):
     """A block of pictures: which, and its patches compared with the dictionary.
 
     Attributes
@@ -160,7 +160,7 @@ class PatchLayer(Component):
         kernel = Gaussian(self.bandwidth**-0.5)
         return directions[rule.select(directions, kernel, self.n_patches, generator)]
 
-    def compared(self, images: Tensor) -> Iterator[Compared]:
+    def compared(self, images: Tensor) -> Iterator[ComparedPictures]:
         """Blocks of pictures (b, h, w, c), their patches compared with the dictionary; images in any precision."""
         positions, dtype = images.shape[1] * images.shape[2], images.dtype
         whitening, scaled, _ = self._in(dtype)
@@ -177,9 +177,11 @@ class PatchLayer(Component):
             norms = norms.masked_fill_(flat, 0.0)
             norms = norms if self.whitening is None else norms.mul_(self._contrast(padded))
             values = (p @ scaled).exp_()
-            yield Compared(pictures, values.view(-1, positions, m), norms.mul_(factor).view(-1, positions))
+            yield ComparedPictures(
+                pictures, values.view(-1, positions, m), norms.mul_(factor).view(-1, positions)
+            )
 
-    def described(self, images: Tensor) -> Iterator[Compared]:
+    def described(self, images: Tensor) -> Iterator[ComparedPictures]:
         """`compared`, or the components of every patch in the place of kernel values, if there are any."""
         if self.components_ is None:
             yield from self.compared(images)
@@ -188,7 +190,7 @@ class PatchLayer(Component):
         for pictures, values, norms in self.compared(images):
             found = values @ components
             # a flat patch has no components
-            yield Compared(pictures, functional.normalize(found, dim=2), (norms > 0).to(norms.dtype))
+            yield ComparedPictures(pictures, functional.normalize(found, dim=2), (norms > 0).to(norms.dtype))
 
     def pooled(self, images: Tensor, weights: Tensor) -> Tensor:
         """sum over positions of weights (cells, h w) times psi, (b, cells, m)."""
