@@ -26,7 +26,7 @@ from fuzz.outcome import Outcome
 from krepes import KernelAutoencoder, KernelEmbedding, load
 from krepes.base.components import named
 from krepes.explain import attribution, explain
-from krepes.kernels import EmpiricalNTK, Kernel
+from krepes.kernels import EmpiricalNTK, Kernel, Patches
 from krepes.machines import (
     Cells,
     GaussianProcessClassifier,
@@ -91,11 +91,14 @@ def tangent_kernels() -> dict[str, Kernel]:
     }
 
 
+PICTURES = np.random.default_rng(1).random((40, 8, 8))
+
+
 def kernels() -> Iterator[tuple[str, Kernel, Any]]:
     """Every named kernel on vectors, and the samples of structured ones and of objects."""
     for name, cls in named(Kernel).items():
         if not cls.only_objects and cls is not EmpiricalNTK:
-            yield name, cls(), VECTORS
+            yield (name, Patches(6), PICTURES) if cls is Patches else (name, cls(), VECTORS)
     for name, kernel in tangent_kernels().items():
         yield name, kernel, VECTORS
     for i, (kernel, rows) in enumerate(structured_kernels.CASES):

@@ -329,12 +329,14 @@ def test_a_model_of_centres_is_saved_without_its_rows(landmarks, tmp_path):
     few, sums = load(tmp_path / "few.krepes"), load(tmp_path / "sums.krepes")
     sizes = [(tmp_path / f"{name}.krepes").stat().st_size for name in ("few", "all")]
     assert sizes[0] < sizes[1]
-    assert np.array_equal(few.predict(NEW), machine.predict(NEW))
+    assert np.allclose(
+        few.predict(NEW), machine.predict(NEW), rtol=1e-12
+    )  # products of other blocks of centres
     cells_of = few._solved().cells
     assert len(cells_of.inputs) <= 10 * sum(part.tree.n_cells for part in cells_of.partitions) < len(X)
     assert few.total_ is None
     few.save(tmp_path / "again.krepes", sums=False)
-    assert np.array_equal(load(tmp_path / "again.krepes").predict(NEW), machine.predict(NEW))
+    assert np.array_equal(load(tmp_path / "again.krepes").predict(NEW), few.predict(NEW))
     with refuses(ValueError, "without sums"):
         few.partial_fit(X[:5], y[:5])
     with refuses(ValueError, "centres"):
