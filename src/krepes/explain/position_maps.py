@@ -17,7 +17,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from krepes.base.rows import dense
+from krepes.base.rows import Rows, dense
 from krepes.base.validation import as_row_indices
 from krepes.explain.attribution import as_direction
 from krepes.explain.concept import Concept
@@ -76,7 +76,7 @@ def own_maps(model: Explained, X: Any) -> PositionMaps:
     """Where in each picture the length |z - gamma| of its own representation comes from."""
     kernel, landmarks, A = _patches(model), dense(model.landmarks_), coefficient_tensor(model, torch.float64)
 
-    def parts(rows: Any) -> Tensor:
+    def parts(rows: Rows) -> Tensor:
         Z = model.features_.kernel_block(rows).double() @ A
         along = A @ torch.nn.functional.normalize(Z, dim=1).mT  # (m, b)
         maps = kernel.contributions(rows, landmarks, along).double()

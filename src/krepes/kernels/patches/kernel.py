@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -33,7 +34,7 @@ from sklearn.base import clone
 from torch import Tensor
 from torch.nn import functional
 
-from krepes.base.components import named_parts, resolve
+from krepes.base.components import Component, named_parts, resolve
 from krepes.base.reporting import warn
 from krepes.base.rows import RowLayout, SparseRows
 from krepes.base.validation import check_choice, check_count, check_number, writable
@@ -118,7 +119,7 @@ class Patches(Kernel):
         pooling: str = "average",
         whitening: float = 0.01,
         bandwidth: float = 2.0,
-        dictionary: Any = "kmeans",
+        dictionary: str | Component = "kmeans",
         layers: int = 1,
         standardize: bool = True,
         mirror: bool = False,
@@ -151,9 +152,9 @@ class Patches(Kernel):
     def __sklearn_clone__(self) -> Patches:
         """Keeps what was learned, as a clone of Gaussian(2.0) keeps its lengthscale."""
         given = self.get_params(deep=False).items()
-        copy = type(self)(**{name: clone(value, safe=False) for name, value in given})
-        vars(copy).update({name: vars(self)[name] for name in LEARNED if name in vars(self)})
-        return copy
+        found = type(self)(**{name: clone(value, safe=False) for name, value in given})
+        vars(found).update({name: vars(self)[name] for name in LEARNED if name in vars(self)})
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_last"}
@@ -168,9 +169,9 @@ class Patches(Kernel):
     def suited(self, layout: RowLayout) -> Kernel:
         if layout.kind != "images":
             return self
-        copy = clone(self)
-        copy.shape = tuple(layout.shape)  # fits what was learned
-        return copy
+        found = clone(self)
+        found.shape = tuple(layout.shape)  # fits what was learned
+        return found
 
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> Patches:
         self._check()
@@ -206,9 +207,7 @@ class Patches(Kernel):
         self, components: Tensor, X: Any, generator: torch.Generator | None = None
     ) -> Patches:
         """This kernel, fitted, with components (m, h) of the last layer's patches; scales are learned again from X."""
-        found, layer = clone(self), clone(self._layer)
-        for name in ("whitening_", "floor_", "dictionary_"):
-            setattr(layer, name, getattr(self._layer, name))
+        found, layer = clone(self), copy(self._layer)
         layer.components_ = components
         found.layers_ = [*self.layers_[:-1], layer]
         return found._scaled(found._images(X)).fitted(X, generator)
@@ -260,7 +259,7 @@ class Patches(Kernel):
         return self._layer.pooled(images, self._weights(images)).flatten(1)
 
     @torch.no_grad()
-    def contributions(self, X: Any, Y: Any, A: Any) -> Tensor:
+    def contributions(self, X: Any, Y: Any, A: Tensor) -> Tensor:
         """What every position of a picture adds to f(I) = sum_j a_j k(I, J_j), (n, h, w).
 
         Their sum is f(I) - f(blank), where a blank picture has no patches. For kernel="linear" a position adds the

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -27,6 +27,7 @@ from krepes.base.blocks import row_blocks
 from krepes.base.components import Component, subclasses
 from krepes.base.linalg import inverse_sqrt
 from krepes.kernels.gaussian import Gaussian
+from krepes.kernels.kernel import Kernel
 
 BLOCK_VALUES = 2**20  # kernel values in a block
 SAMPLED = 40_000  # patches that whitening and dictionary are learned from
@@ -34,6 +35,15 @@ CONTRAST = 0.01  # floor of the variance, as a share of its mean
 FLAT = {torch.float32: 1e-6, torch.float64: 1e-13}  # of the largest norm of a block
 ITERATIONS = 10  # of k-means
 ROOT_CUT = 1e-6  # of the largest eigenvalue of Z, relative; 1e-12 in double precision
+
+
+@runtime_checkable
+class Selects(Protocol):
+    """A rule for landmarks, as far as a dictionary needs it."""
+
+    def select(
+        self, candidates: Any, kernel: Kernel, n_landmarks: int, generator: torch.Generator
+    ) -> Tensor: ...
 
 
 class ComparedPictures(NamedTuple):
@@ -91,7 +101,7 @@ class PatchLayer(Component):
         n_patches: int = 512,
         whitening: float | None = 0.01,
         bandwidth: float = 2.0,
-        rule: Any = "kmeans",
+        rule: str | Component = "kmeans",
     ):
         self.side = side
         self.n_patches = n_patches
@@ -272,11 +282,11 @@ def _centres(directions: Tensor, m: int, generator: torch.Generator) -> Tensor:
     return centres
 
 
-def _rule(value: Any) -> Any:
+def _rule(value: object) -> Selects:
     """A rule of `krepes.landmarks`, which stands above kernels, by what it can do."""
-    if hasattr(value, "select") and not isinstance(value, type):
+    if isinstance(value, Selects) and not isinstance(value, type):
         return value
-    rules = {cls.name: cls for cls in subclasses(Component) if cls.name and hasattr(cls, "select")}
+    rules = {cls.name: cls for cls in subclasses(Component) if cls.name and issubclass(cls, Selects)}
     if isinstance(value, str) and value.replace("-", "_").lower() in rules:
         return rules[value.replace("-", "_").lower()]()
     raise ValueError(
