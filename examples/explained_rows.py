@@ -1,6 +1,9 @@
-"""Ten digits and ten people, explained by the largest terms and by the rows that they are made of: two pictures.
+"""
+Ten digits and ten people, explained
+====================================
 
-python examples/explained_rows.py [adult.parquet]
+Two ways to explain a row beside each other: the largest terms of the model's sum, and the real rows that it is made of.
+The second picture needs a table: ``python examples/explained_rows.py adult.parquet``.
 """
 
 from __future__ import annotations

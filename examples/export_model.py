@@ -1,6 +1,9 @@
-"""A model that leaves krepes: as an ONNX file, as a torch module inside a network, and as a page.
+"""
+A model that leaves krepes
+==========================
 
-Needs the extra `onnx`. The table is made up: what a house costs, by its size, its district and its garden.
+Write a model as an ONNX file, use it as a torch module inside a network, and make a page of it that scores rows. Needs
+the extra ``onnx``. The table is made up: what a house costs, by its size, its district and its garden.
 """
 
 from __future__ import annotations

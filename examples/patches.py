@@ -1,4 +1,9 @@
-"""Pictures by their patches: few labels, the dictionary, and where in a picture a score comes from."""
+"""
+Pictures by their patches
+=========================
+
+Few labels, the dictionary of patches, and where in a picture a score comes from.
+"""
 
 import numpy as np
 from sklearn.datasets import load_digits
