@@ -261,7 +261,7 @@ def test_an_explanation_is_copied_as_text(browser, people_page):
     browser.run("return new Promise(done => setTimeout(done, 20))")
     text = browser.run("return window.copied")
     assert "Copied the explanation of row 9" in browser.text("#status")
-    for part in ("row 9", "Coverage", "made of", "Nearest rows", "<b>wage</b>", SCRIPT):
+    for part in ("row 9", "Coverage", "Made of these examples", "Nearest rows", "<b>wage</b>", SCRIPT):
         assert part in text
     landmark = values(browser, "#headline > li")[0][0]
     assert str(people_page[0].landmark_indices_[landmark]) in text

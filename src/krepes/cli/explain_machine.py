@@ -140,7 +140,7 @@ def _show_other(machine: LabelledMachine, source: Source, x: Source, v: np.ndarr
     told: dict[str, Any] = {"row": row, "prediction": word, "similarity": float(found.similarity[0])}
     try:
         found_values = values_between(machine, encoded_rows(machine, x), dense(found.inputs).double())
-    except ValueError:  # no product over columns
+    except (ValueError, TypeError):  # no product over columns, or sparse rows
         return told
     differs = _columns(found_values, v, "What makes the difference to it:")
     if row >= 0 and isinstance(source, TableSource) and landmarks_are_rows_of(machine, source):
