@@ -8,8 +8,8 @@ in the dictionary, k(I, J) is the sum over cells of mean kappa(p, q) over all pa
 patches, a dictionary and means over cells are the recipe of [coates] and [thiry].
 
 Entries of Psi are centred and divided by their deviation over the pictures that the kernel is fitted to, unless
-`standardize=False`: as [coates] do (CIFAR-10, 1000 labels, one draw: 53.8 instead of 51.9 %). With `mirror=True`, Psi(I) is the
-mean over a picture and its mirror image.
+`standardize=False`: as [coates] do (CIFAR-10, 1000 labels, one draw: 53.8 instead of 51.9 %). With `mirror=True`,
+Psi(I) is the mean over a picture and its mirror image.
 
 With `layers=2` [mairal], the first layer's features, pooled by a Gaussian bell to every second pixel, are a picture
 with one channel per entry of the dictionary, and patches of that are compared.
