@@ -83,6 +83,17 @@ def test_the_map_of_the_house_shows_what_is_there():
         assert re.search(defined, (src / path).read_text()), f"CONTRIBUTING.md: {name} is not in {path}"
 
 
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md"],
+    ids=lambda p: f"{p.parent.name}-{p.name}",
+)
+def test_scripts_that_a_page_names_are_there(page):
+    """The page of benchmarks quoted two scripts that had been removed."""
+    named = re.findall(r"\b(?:benchmarks|examples|tools|reproduction)/[a-z0-9_]+\.py\b", page.read_text())
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
     for file, heading in LINK.findall(_prose(page)):
