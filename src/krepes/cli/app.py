@@ -1,4 +1,4 @@
-"""The application: its commands, in the order in which they are used."""
+"""The application: its commands by task, in the order in which they are used."""
 
 from __future__ import annotations
 
@@ -50,27 +50,15 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (
-    demo,
-    fit,
-    merge,
-    tune,
-    transform,
-    reconstruct,
-    train,
-    predict,
-    detect,
-    evaluate,
-    explain,
-    info,
-    export,
-    serve,
-    cluster,
-    align,
-    rank_models,
-    prune,
-):
-    app.command(cls=_Command)(function)
+VERBS = {
+    "Representations, without labels": (demo, fit, merge, tune, transform, reconstruct),
+    "Predictions and alarms": (train, predict, detect),
+    "Any model": (evaluate, explain, info, export, serve),
+    "Clusters, networks, ensembles": (cluster, align, rank_models, prune),
+}
+for panel, functions in VERBS.items():
+    for function in functions:
+        app.command(cls=_Command, rich_help_panel=panel)(function)
 
 
 def _version(wanted: bool) -> None:
