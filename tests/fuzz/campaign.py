@@ -14,7 +14,7 @@ import torch
 
 from fuzz.cases import Report, run_target, shares, warm_up
 from fuzz.forgery import run_files
-from fuzz.jobs import Job, run_jobs
+from fuzz.jobs import SECONDS, Job, run_jobs
 from fuzz.killed_fits import WORKS
 from fuzz.kills import IMPORTED, run_kills
 from fuzz.misbehaving import run_misbehaving
@@ -42,6 +42,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--loaders", type=int, default=1200, help="loaders and views that misbehave")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--limit", type=float, default=SECONDS, help="seconds after which a job hangs")
     parser.add_argument(
         "--only", default="", help="targets (and work to kill) whose name or public name contains this"
     )
@@ -123,7 +124,7 @@ def main() -> int:
         say(f"No target covers {', '.join(missing)}: add one to tests/fuzz, or name it in targets.INNER.")
     jobs, start = planned(options), time.perf_counter()
     totals = {kind: Report() for kind in ("cases", "files", "kills", "threads", "loaders")}
-    for done, (job, report) in enumerate(run_jobs(jobs, options.processes), start=1):
+    for done, (job, report) in enumerate(run_jobs(jobs, options.processes, options.limit), start=1):
         totals[job.kind].add(report)
         place = f"[{done}/{len(jobs)}] {time.perf_counter() - start:4.0f} s"
         say(f"{place}  {line(job.name, report.counts, report.seconds)}")

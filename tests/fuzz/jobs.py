@@ -15,7 +15,7 @@ from selectors import EVENT_READ, DefaultSelector
 from fuzz.cases import Failure, Report
 from fuzz.outcome import Outcome
 
-SECONDS = 900.0  # a job that takes longer hangs
+SECONDS = 900.0  # a job that takes longer hangs, on a machine that does nothing else
 MORE_BYTES = 4 * 2**30  # of memory, beyond what the parent has: a forged number must not take all there is
 
 
@@ -58,13 +58,13 @@ class Job:
         except BaseException:
             return failed(self, f"the harness itself failed:\n{traceback.format_exc()[-3000:]}")
 
-    def report(self) -> Report:
+    def report(self, limit: float) -> Report:
         """What has arrived; a failure where that is nothing."""
         _, status = os.waitpid(self.process, 0)
         if status or not self.received:
             how = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"status {status}"
             return failed(
-                self, f"the process ended with {how}: a crash, or it took longer than {SECONDS:.0f} s"
+                self, f"the process ended with {how}: a crash, or it took longer than {limit:.0f} s"
             )
         return pickle.loads(self.received)
 
@@ -83,7 +83,7 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (now + MORE_BYTES, now + MORE_BYTES))
 
 
-def run_jobs(jobs: list[Job], n_processes: int) -> Iterator[tuple[Job, Report]]:
+def run_jobs(jobs: list[Job], n_processes: int, limit: float = SECONDS) -> Iterator[tuple[Job, Report]]:
     """Reports in the order in which they arrive."""
     waiting, selector = list(jobs), DefaultSelector()
     while waiting or selector.get_map():
@@ -96,7 +96,7 @@ def run_jobs(jobs: list[Job], n_processes: int) -> Iterator[tuple[Job, Report]]:
             if not part:
                 selector.unregister(key.fd)
                 os.close(key.fd)
-                yield key.data, key.data.report()
+                yield key.data, key.data.report(limit)
         for key in list(selector.get_map().values()):
-            if time.monotonic() - key.data.started > SECONDS:
+            if time.monotonic() - key.data.started > limit:
                 os.kill(key.data.process, signal.SIGKILL)
