@@ -129,9 +129,11 @@ def test_blocks_equal_the_whole(kernel, monkeypatch):
     kernel, X, Y = kernel.fitted(data()), data(150), data(20)
     whole, block = kernel(X, Y), kernel.against(Y)
     parts = [block(X[i : i + 7]) for i in range(0, len(X), 7)]
-    assert_same(torch.cat(parts), whole)
+    sketched = isinstance(kernel, EmpiricalNTK) and kernel.method == "sketch"
+    dtype = torch.float32 if sketched else None  # features are in the precision of the network
+    assert_same(torch.cat(parts), whole, dtype)
     monkeypatch.setattr(krepes.kernels.kernel, "BLOCK_BYTES", 1000)
-    assert_same(kernel(X, Y), whole)
+    assert_same(kernel(X, Y), whole, dtype)
 
 
 @every_kernel

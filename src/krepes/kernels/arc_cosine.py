@@ -54,11 +54,11 @@ class ArcCosine(VectorKernel):
     def against_rows(self, Y: Tensor) -> KernelColumns:
         self._check()
         y_norm = Y.norm(dim=1)
-        chords = distances_to(directions(Y, y_norm))
+        apart = one_minus_cosine(directions(Y, y_norm))
 
         def block(X: Tensor) -> Tensor:
             x_norm = X.norm(dim=1)
-            v = chords(directions(X, x_norm)).square_().div_(2)
+            v = apart(directions(X, x_norm))
             for _ in range(self.depth):
                 angle = angles(v)
                 v = angle.div_(math.pi) if self.degree == 0 else relu_layer(v, angle)
@@ -88,6 +88,24 @@ def directions(X: Tensor, norm: Tensor) -> Tensor:
     """Unit vectors, (n, d + 1); a zero vector points along an axis of its own, orthogonal to the others."""
     zero = (norm == 0).to(X.dtype)
     return torch.cat([X / (norm + zero)[:, None], zero[:, None]], dim=1)
+
+
+def one_minus_cosine(Y: Tensor) -> KernelColumns:
+    """A function of unit vectors X -> v = |x - y|^2 / 2, (b, m).
+
+    A length that is off by one rounding turns an opposite direction by eps^(1/2). So v of nearly opposite vectors is
+    2 - |x + y|^2 / 2, in which the lengths' roundings cancel.
+    """
+    chords, near = distances_to(Y), torch.finfo(Y.dtype).eps ** 0.5
+
+    def block(X: Tensor) -> Tensor:
+        v = chords(X).square_().div_(2)
+        i, j = (v > 2 - near).nonzero().unbind(1)
+        if len(i):
+            v[i, j] = 2 - (X[i] + Y[j]).square().sum(1) / 2
+        return v
+
+    return block
 
 
 def angles(v: Tensor) -> Tensor:

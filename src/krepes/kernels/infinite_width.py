@@ -32,8 +32,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.validation import check_choice, check_number
-from krepes.kernels.arc_cosine import angles, check_depth, directions, relu_layer
-from krepes.kernels.distances import distances_to
+from krepes.kernels.arc_cosine import angles, check_depth, directions, one_minus_cosine, relu_layer
 from krepes.kernels.kernel import KernelColumns
 from krepes.kernels.vectors import VectorKernel
 
@@ -90,12 +89,12 @@ class InfiniteWidth(VectorKernel):
         dual = self._checked()
         y_inputs = self._inputs(Y)
         y_norm = y_inputs.norm(dim=1)
-        chords, p_layers = distances_to(directions(y_inputs, y_norm)), self._variances(y_norm.square())
+        apart, p_layers = one_minus_cosine(directions(y_inputs, y_norm)), self._variances(y_norm.square())
 
         def block(X: Tensor) -> Tensor:
             x_inputs = self._inputs(X)
             x_norm = x_inputs.norm(dim=1)
-            v = chords(directions(x_inputs, x_norm)).square_().div_(2)
+            v = apart(directions(x_inputs, x_norm))
             q_layers = self._variances(x_norm.square())
             q, p = q_layers[0][:, None], p_layers[0][None, :]
             tangent = covariance(q, p, v) if self.kind == "ntk" else None

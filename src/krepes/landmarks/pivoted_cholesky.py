@@ -32,6 +32,8 @@ from krepes.landmarks.landmark_selector import (
     take,
 )
 
+COPIES = 100.0  # cuts, up to which a residual may be the rounding of a row that equals a pivot
+
 
 class PivotedCholesky(LandmarkSelector):
     """Randomly pivoted Cholesky: landmarks drawn from the residual of those before them.
@@ -142,11 +144,26 @@ class PartialCholesky:
         if len(self.pivots) == self.n_most:
             return  # because nobody asks for the residual any more
         G = self.G[:, :done]
-        columns = self.kernel(self.candidates, take(self.candidates, pivots)).to(self.dtype)
-        columns = torch.addmm(require_finite(columns, self.kernel), G, G[rows].mT, alpha=-1)
+        values = require_finite(
+            self.kernel(self.candidates, take(self.candidates, pivots)).to(self.dtype), self.kernel
+        )
+        columns = torch.addmm(values, G, G[rows].mT, alpha=-1)
         columns = torch.linalg.solve_triangular(L.to(columns).mT, columns, upper=True, left=False)
         self.G[:, done : len(self.pivots)] = columns
         self.residual -= columns.square().sum(dim=1).double().cpu()
         # Rows at which an indefinite kernel overflows are NaN here; they are done, like negative ones.
         self.residual[~(self.residual > self.cut)] = 0
         self.residual[pivots] = 0
+        self.residual[self._copies(pivots, values)] = 0
+
+    # values: (N, a)
+    def _copies(self, pivots: Tensor, values: Tensor) -> Tensor:
+        """Candidates equal to a pivot. In single precision their kernel values may differ by more than the cut."""
+        close = ((self.residual > 0) & (self.residual <= COPIES * self.cut)).nonzero()[:, 0]
+        if not isinstance(self.candidates, Tensor) or not len(close):
+            return close[:0]
+        own = values[pivots, torch.arange(len(pivots))]
+        alike = (values[close] - own).abs() <= COPIES * self.cut
+        i, j = (part.cpu() for part in alike.nonzero().unbind(1))
+        some, chosen = self.candidates[close[i]], self.candidates[pivots[j]]
+        return close[i[(some == chosen).flatten(1).all(1).cpu()]]
