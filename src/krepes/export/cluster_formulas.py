@@ -33,7 +33,9 @@ def program_of_clusters(
     program.facts = {
         "krepes": __version__,
         "model": "SubspaceClustering",
-        "sha256": digest({"projection": model.projection_, "rows": model._kept.X, "labels": model._kept_labels}),
+        "sha256": digest(
+            {"projection": model.projection_, "rows": model._kept.X, "labels": model._kept_labels}
+        ),
         "classes": list(range(model.n_clusters_)),
     }
     if inputs is None:

@@ -117,7 +117,11 @@ class Program:
         """The value of an operation; what is computed already is not computed again."""
         names = tuple(value.name for value in values)
         name = next(
-            (each.output for each in self.steps if (each.op, each.inputs, each.attributes) == (op, names, attributes)),
+            (
+                each.output
+                for each in self.steps
+                if (each.op, each.inputs, each.attributes) == (op, names, attributes)
+            ),
             f"__v{len(self.steps)}",  # no column is called that
         )
         if name == f"__v{len(self.steps)}":

@@ -71,7 +71,9 @@ def cluster(
         from krepes.export.input_formulas import rare_values
         from krepes.export.onnx_file import write_onnx
 
-        write_onnx(program_of_clusters(model, space, rare_values(space.encoder, source)), onnx, result.overwrite)
+        write_onnx(
+            program_of_clusters(model, space, rare_values(space.encoder, source)), onnx, result.overwrite
+        )
     if figure is not None:
         from krepes.clustering import plot_iterations
 
