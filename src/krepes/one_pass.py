@@ -11,12 +11,15 @@ sample weights; adds rows with `partial_fit`, models with `merge`; and is saved 
 
 from __future__ import annotations
 
+import copyreg
 import os
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -34,7 +37,7 @@ from krepes.base.blocks import Placement
 from krepes.base.checkpoint import remove_checkpoint
 from krepes.base.codec import State, decode, decode_part, encode
 from krepes.base.components import Component, External, named_parts
-from krepes.base.display import model_html, model_repr, short
+from krepes.base.display import documentation_page, model_html, model_repr, short
 from krepes.base.packing import digest
 from krepes.base.reporting import display
 from krepes.base.rows import Rows
@@ -645,6 +648,27 @@ class OnePassEstimator(BaseEstimator, ABC, Generic[T, R]):
             params["random_state"] = None
         return params
 
+    # States: pickle and copies take attributes as they are; who asks for plain values, as skops does, gets a model file
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return copyreg.__newobj__, (type(self),), super().__getstate__()  # type: ignore[attr-defined]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What `save` writes, as bytes; of a model that is not fitted, its parameters."""
+        if self._fitted is None:
+            return super().__getstate__()
+        with tempfile.TemporaryDirectory() as folder:
+            OnePassEstimator.save(self, path := Path(folder, "model"))
+            return {"model_file": path.read_bytes()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """From a state of either kind; a model file is checked as `load` checks it, and runs no code."""
+        if "model_file" not in state:
+            return super().__setstate__(state)
+        with tempfile.TemporaryDirectory() as folder:
+            (path := Path(folder, "model")).write_bytes(state["model_file"])
+            vars(self).update(vars(type(self).load(path)))
+
     # What scikit-learn's estimators remember of their input
 
     def _record_input(self, X: Any, inputs: InputSpace) -> None:
@@ -661,6 +685,9 @@ class OnePassEstimator(BaseEstimator, ABC, Generic[T, R]):
         return self
 
     # Showing
+
+    _doc_link_module = "krepes"
+    _doc_link_template = property(documentation_page)
 
     def _facts(self) -> dict[str, str]:
         """What was learned, for a notebook."""

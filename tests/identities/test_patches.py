@@ -15,6 +15,7 @@ from krepes.explain import matching_maps, position_maps
 from krepes.explain.position_maps import own_maps
 from krepes.features import PatchMoments, learn_patches
 from krepes.kernels import Gaussian, Patches
+from krepes.kernels.patches.layer import PatchLayer
 from krepes.machines import KernelRidgeClassifier
 from tolerances import assert_same
 
@@ -232,3 +233,15 @@ def test_maps_of_models_add_up_to_their_scores(top):
     assert_same(torch.from_numpy(right.scores), expected)
     with pytest.raises(TypeError, match="whole pictures"):
         position_maps(KernelEmbedding(2, n_landmarks=5, kernel="gaussian").fit(X), X, 0)
+
+
+def test_contrast_in_single_precision_is_that_of_double():
+    """A flat window far from the mean of its picture: the mean of squares minus the square of the mean cancels."""
+    generator = torch.Generator().manual_seed(0)
+    pictures = torch.rand(2, 12, 12, 3, generator=generator)
+    pictures[:, :, :6] = pictures[:, :, :6] / 100 + 0.99
+    layer = PatchLayer(side=4)
+    layer.floor_ = 1e-4
+    single, double = (layer._contrast(layer._padded(each)) for each in (pictures, pictures.double()))
+    assert single.dtype == torch.float32
+    assert ((single - double).abs() / double).max() < 1e-6

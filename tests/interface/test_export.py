@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
+from exported_models import assert_near, scored
 from krepes import KernelAutoencoder, KernelEmbedding, TableEncoder
 from krepes.export import ExportError, program_of
 from krepes.kernels import (
@@ -37,14 +38,13 @@ from krepes.machines import (
     NoveltyDetector,
 )
 
-onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 4)).astype(np.float32)
 Y = np.sin(X[:, 0]) + 0.3 * X[:, 1] ** 2
 CLASSES = np.array(["low", "middle", "high"])[np.digitize(Y, [0.0, 0.6])]
 FAST = {"kernel": "gaussian", "lengthscale": "median", "input_metric": None, "random_state": 0}
-TOLERANCE = 1e-5
 KERNELS = [
     Gaussian(),
     Gaussian([1.0, 2.0, 3.0, 4.0]),
@@ -70,16 +70,6 @@ KERNELS = [
 HISTOGRAMS = [ChiSquared(), ChiSquared(additive=True), Intersection()]
 
 
-def scored(model, feeds, path, **options):
-    """What onnxruntime says of rows."""
-    model.to_onnx(path, overwrite=True, **options)
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    types = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(uint8)": np.uint8}
-    given = {each.name: feeds[each.name] for each in session.get_inputs()}
-    given = {e.name: given[e.name].astype(types.get(e.type, object)) for e in session.get_inputs()}
-    return dict(zip([each.name for each in session.get_outputs()], session.run(None, given)))
-
-
 def table_feeds(model, frame):
     """The columns of a frame as inputs of its ONNX file."""
     found = {}
@@ -95,13 +85,6 @@ def table_feeds(model, frame):
         else:
             found[port.name] = cells.to_numpy(np.float64)[:, None]
     return found
-
-
-def assert_near(found, expected):
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(
-        found, expected, rtol=TOLERANCE, atol=TOLERANCE * max(1, np.abs(expected).max())
-    )
 
 
 @pytest.mark.parametrize("kernel", KERNELS + HISTOGRAMS, ids=str)
@@ -312,7 +295,7 @@ def test_a_module_learns_inside_a_network():
 
 
 def test_krepes_needs_none_of_the_extras():
-    extras = "onnx", "onnxruntime", "fastapi", "uvicorn", "mlflow"
+    extras = "onnx", "onnxruntime", "fastapi", "uvicorn", "mlflow", "skops"
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({extras})); import krepes, krepes.export, krepes.cli"
     )

@@ -13,6 +13,7 @@ from sklearn.datasets import load_digits
 from headless_browser import chromium
 from krepes import KernelEmbedding
 from krepes.export import ExportError
+from krepes.kernels import Patches
 from krepes.machines import KernelRidgeClassifier
 from krepes.report import scoring_page as pages
 
@@ -56,6 +57,8 @@ def test_a_table_and_digits_in_chromium(tmp_path):
     images = (pixels * 15).astype(np.uint8).reshape(-1, 8, 8)
     digits = KernelRidgeClassifier(**FAST, n_landmarks=150).fit(images[:300], y[:300])
     pages.write_scoring_page(digits, tmp_path / "digits.html")
+    by_patches = KernelRidgeClassifier(kernel=Patches(16), n_landmarks=60, random_state=0)
+    pages.write_scoring_page(by_patches.fit(images[:300], y[:300]), tmp_path / "patches.html")
     with chromium(tmp_path / "profile") as browser:
         browser.driver.set_window_size(1100, 800)
         browser.driver.get((tmp_path / "table.html").as_uri())
@@ -78,6 +81,10 @@ def test_a_table_and_digits_in_chromium(tmp_path):
         found = browser.run("return arguments[0].map((row) => krepesScore(row).probabilities)", drawn)
         np.testing.assert_allclose(found, digits.predict_proba(images[300:320]), atol=1e-4)
         assert browser.run("return document.querySelectorAll('canvas').length") == 1
+        browser.driver.get((tmp_path / "patches.html").as_uri())
+        found = browser.run("return arguments[0].map((row) => krepesScore(row).probabilities)", drawn[:5])
+        np.testing.assert_allclose(found, by_patches.predict_proba(images[300:305]), atol=1e-4)
+        browser.driver.get((tmp_path / "digits.html").as_uri())
         browser.driver.save_screenshot(str(tmp_path / "digits.png"))
         assert not [
             each for each in browser.requests() if not each.startswith("chrome://")

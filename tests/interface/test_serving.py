@@ -213,13 +213,17 @@ def test_a_thousand_requests_of_sixteen_clients(model, tmp_path):
         server.process.wait()
 
 
-@pytest.mark.full
-def test_schemathesis_finds_nothing(model):
+@pytest.mark.parametrize("kind", ["table", "pictures"])
+def test_schemathesis_finds_nothing(kind, model):
+    """Requests made from the server's own schema, to the application itself: no port is opened."""
     schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
+    if kind == "pictures":
+        pictures = RNG.integers(0, 256, (40, 3, 3), dtype=np.uint8)
+        model = KernelEmbedding(2, loss="kernel_pca", n_landmarks=8, random_state=0).fit(pictures)
     schema = schemathesis.openapi.from_asgi("/openapi.json", application(model))
     for operation in schema.get_all_operations():
 
-        @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
         @given(operation.ok().as_strategy())
         def check(case):
             case.call_and_validate()

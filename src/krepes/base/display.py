@@ -7,6 +7,8 @@ of scikit-learn. Every value is escaped: a name may hold anything.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
@@ -20,6 +22,7 @@ C = TypeVar("C", bound=type)
 
 LONGEST = 60  # characters of a value
 SHOWN_ROWS, SHOWN_COLUMNS = 5, 8
+SITE = os.environ.get("KREPES_DOCS", "")  # the address of the documentation, as `make docs` builds it
 STYLE = "border-collapse:collapse;font-size:90%"
 CELL = "text-align:left;padding:1px 12px 1px 0;vertical-align:top"
 
@@ -136,6 +139,14 @@ def model_html(model: BaseEstimator, facts: Mapping[str, str]) -> str:
     shown = {name: escape(value) for name, value in facts.items()}
     title = f"{type(model).__name__}{'' if facts else ', not fitted'}"
     return facts_html(title, shown) + estimator_html_repr(model)
+
+
+def documentation_page(model: BaseEstimator) -> str:
+    """The address of an estimator's page, which scikit-learn's diagram links to; empty where none is known."""
+    kind = type(model)
+    known = kind.__name__ in sys.modules["krepes"].__all__
+    place = "krepes" if known else ".".join(kind.__module__.split(".")[:2])
+    return f"{SITE}/api/generated/{place}.{kind.__name__}.html" if SITE else ""
 
 
 def model_repr(model: BaseEstimator, most: int) -> str:

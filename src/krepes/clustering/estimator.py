@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +19,7 @@ from torch import Tensor
 
 from krepes.base.blocks import row_blocks, rows_within
 from krepes.base.components import named_parts
+from krepes.base.display import documentation_page
 from krepes.base.reporting import warn
 from krepes.base.validation import check_squares, estimator_rows
 from krepes.clustering.affinity import assign, components, leading_eigenpairs, linked
@@ -104,6 +107,8 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):
     (1, 1, True)
     """
 
+    _doc_link_module = "krepes"
+    _doc_link_template = property(documentation_page)
     component_kinds = {"kernel": Kernel, "projection": Projection, "coding": Coding}
 
     def __init__(
@@ -225,6 +230,11 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self, "labels_")
         return self._vote(torch.from_numpy(self.project(X)))
+
+    def to_onnx(self, path: str | os.PathLike, *, overwrite: bool = False) -> None:
+        """Write `predict` as an ONNX file, which holds the projected rows of the fit; needs the extra `onnx`."""
+        program = import_module("krepes.export.cluster_formulas").program_of_clusters(self)
+        import_module("krepes.export.onnx_file").write_onnx(program, path, overwrite)
 
     def _vote(self, Y: Tensor) -> np.ndarray:
         """Labels of projected rows; the largest cluster where every coefficient is zero."""

@@ -1,5 +1,6 @@
 """Models that run without krepes: a program of plain operations, as a torch module, an ONNX file or a page."""
 
+from krepes.export import patch_formulas as patch_formulas  # which says how kernels of patches are written
 from krepes.export.kernel_formulas import ExportError
 from krepes.export.model_formulas import program_of
 

@@ -6,7 +6,6 @@
     GaussianProcessClassifier    label, probabilities
     NoveltyDetector              score, p_value, label
     KernelAutoencoder            embedding, reconstruction, of encoded rows for tables; decoder: from embedding
-    SubspaceClustering           label
 
 Outputs in brackets are there with `confidence`.
 """

@@ -14,6 +14,7 @@ import os
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from krepes.base.files import atomic_path, check_writable
 from krepes.export.program import Program, Step
@@ -110,6 +111,10 @@ class OnnxGraph:
                 self.node("Unsqueeze", [*inputs, self.constant(np.array([1]))], out)
             case "squeeze":
                 self.node("Squeeze", [*inputs, self.constant(last)], out)
+            case "reshape":
+                self.node("Reshape", [*inputs, self.constant(np.array([-1, *given["shape"]]))], out)
+            case "patches":
+                self._patches(inputs[0], given["shape"], given["side"], out)
             case "flatten":
                 self.node("Flatten", inputs, out, axis=1)
             case "cast":
@@ -145,6 +150,19 @@ class OnnxGraph:
             self.helper.make_node("TopK", [a, count], [found, places], axis=-1, largest=0, sorted=1)
         )
         self.node("Gather", [found, self.constant(np.array([k - 1], dtype=np.int64))], out, axis=-1)
+
+    def _patches(self, x: str, shape: list[int], side: int, out: str) -> None:
+        """Rows of every window are gathered, then its columns; indices beyond an edge are reflected."""
+        h, w, c = shape
+        around = (side - 1) // 2, side // 2
+        rows, columns = (
+            sliding_window_view(np.pad(np.arange(n), around, mode="reflect"), side) for n in (h, w)
+        )
+        found = self.node("Reshape", [x, self.constant(np.array([-1, h, w, c]))])
+        found = self.node("Gather", [found, self.constant(rows)], axis=1)  # (b, h, side, w, c)
+        found = self.node("Gather", [found, self.constant(columns)], axis=3)
+        found = self.node("Transpose", [found], perm=[0, 1, 3, 2, 4, 5])
+        self.node("Reshape", [found, self.constant(np.array([-1, h * w, side * side * c]))], out)
 
     def _manhattan(self, x: str, points: str, out: str) -> None:
         Y = self.program.constants[points]

@@ -13,6 +13,8 @@ operations below and nothing of kernels.
     concat(a, ...)      columns(a; places)                 along the last axis
     rows(i, table)      row i of a constant, (b, 1) -> (b, ...)
     expand(a)           (b, d) -> (b, 1, d);       flatten(a)   (b, ...) -> (b, d);      squeeze(a) drops the last axis
+    reshape(a; shape)   (b, d) -> (-1, *shape)
+    patches(a; shape, side)      (b, h w c) -> (b, h w, side^2 c), windows around every pixel, reflected at the edge
     smallest(a; k)      the k-th smallest of every row, (b, n) -> (b, 1)
     manhattan(x, Y)     sum_j |x_j - y_j|, (b, m)
     code(text; keys, values, default)              whole numbers for words
@@ -102,19 +104,28 @@ class Program:
         return Operand(self, port.name, port.dtype)
 
     def constant(self, value: Any, dtype: str) -> Operand:
-        """A constant array; equal small ones are kept once."""
+        """A constant array; equal ones are kept once."""
         array = np.asarray(value, dtype=object if dtype == "string" else dtype)
-        if array.size == 1:
-            for name, known in self.constants.items():
-                if known.dtype == array.dtype and known.shape == array.shape and known.item() == array.item():
-                    return Operand(self, name, dtype)
+        for name, known in self.constants.items():
+            if known.dtype == array.dtype and np.array_equal(known, array):
+                return Operand(self, name, dtype)
         name = f"__c{len(self.constants)}"
         self.constants[name] = array
         return Operand(self, name, dtype)
 
     def step(self, op: str, *values: Operand, dtype: str | None = None, **attributes: Any) -> Operand:
-        name = f"__v{len(self.steps)}"  # no column is called that
-        self.steps.append(Step(op, tuple(value.name for value in values), name, attributes))
+        """The value of an operation; what is computed already is not computed again."""
+        names = tuple(value.name for value in values)
+        name = next(
+            (
+                each.output
+                for each in self.steps
+                if (each.op, each.inputs, each.attributes) == (op, names, attributes)
+            ),
+            f"__v{len(self.steps)}",  # no column is called that
+        )
+        if name == f"__v{len(self.steps)}":
+            self.steps.append(Step(op, names, name, attributes))
         return Operand(self, name, dtype or values[0].dtype)
 
     def output(self, name: str, value: Operand) -> None:
@@ -174,6 +185,9 @@ class Operand:
 
     def __matmul__(self, other: Any) -> Operand:
         return self._with("matmul", other)
+
+    def __rmatmul__(self, other: Any) -> Operand:
+        return self._with("matmul", other, swap=True)
 
     def __gt__(self, other: Any) -> Operand:
         return self._with("greater", other, "bool")
@@ -251,6 +265,12 @@ class Operand:
 
     def flatten(self) -> Operand:
         return self._of("flatten")
+
+    def reshape(self, *shape: int) -> Operand:
+        return self._of("reshape", shape=list(shape))
+
+    def patches(self, shape: Sequence[int], side: int) -> Operand:
+        return self._of("patches", shape=list(shape), side=side)
 
     def columns(self, places: Sequence[int]) -> Operand:
         return self._of("columns", places=[int(place) for place in places])

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from krepes.export.kernel_formulas import ExportError
 from krepes.export.program import Program, Step
+from krepes.kernels.patches.layer import PatchLayer
 
 Run = Callable[..., Tensor]
 
@@ -22,6 +23,10 @@ def _root(a: Tensor) -> Tensor:
 
 def _rows(index: Tensor, table: Tensor) -> Tensor:
     return table[index.squeeze(-1) if index.shape[-1] == 1 else index]
+
+
+def _patches(a: Tensor, shape: list[int], side: int) -> Tensor:
+    return PatchLayer(side).cut(a.unflatten(1, shape)).flatten(1, 2)
 
 
 OPERATIONS: dict[str, Run] = {
@@ -55,6 +60,8 @@ OPERATIONS: dict[str, Run] = {
     "columns": lambda a, places: a[..., places],
     "rows": _rows,
     "expand": lambda a: a.unsqueeze(1),
+    "reshape": lambda a, shape: a.reshape(-1, *shape),
+    "patches": _patches,
     "flatten": lambda a: a.flatten(1),
     "squeeze": lambda a: a.squeeze(-1),
     "smallest": lambda a, k: a.kthvalue(k, dim=-1, keepdim=True).values,

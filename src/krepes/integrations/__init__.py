@@ -1,1 +1,1 @@
-"""Wrappers for tools that keep models: MLflow."""
+"""Wrappers for tools that keep models: MLflow, skops."""

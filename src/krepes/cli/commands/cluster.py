@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from krepes.clustering import SubspaceClustering
     from krepes.preprocessing import TableEncoder
+    from krepes.preprocessing.input_space import InputSpace
     from krepes.sources import Source
 
 
@@ -39,6 +40,9 @@ def cluster(
         str | None, option("Rows as sums of others: ridge, elastic_net, ...", panel=options.MODEL)
     ] = None,
     override: options.Override = [],  # noqa: B006  (typer copies it)
+    onnx: Annotated[
+        Path | None, option("Write how new rows get their cluster as an ONNX file.", metavar="FILE")
+    ] = None,
     figure: Annotated[Path | None, option("Draw data, kernel and affinity over the iterations.")] = None,
     random_state: options.Seed = 0,
 ) -> dict[str, Any]:
@@ -49,6 +53,7 @@ def cluster(
     """
     result.check()
     check_outputs(None, figure, result.overwrite)
+    check_outputs(onnx, None, result.overwrite)
     from krepes.clustering import SubspaceClustering
 
     parameters = given_values(n_clusters=n_clusters, kernel=kernel, coding=coding) | overrides(override)
@@ -56,11 +61,19 @@ def cluster(
     source = rows.open()
     beside = [name for name in result.keep if name != label]
     encoder = rows.preprocessing(source, [label] if label else [], beside)
-    X, y = _rows_and_labels(source, rows.data, label, encoder, random_state)
+    X, y, space = _rows_and_labels(source, rows.data, label, encoder, random_state)
     start = time.perf_counter()
     model.fit(X)
     seconds = time.perf_counter() - start
     result.write([model.labels_], source, None, model.labels_.dtype, name="cluster", columns=["cluster"])
+    if onnx is not None:
+        from krepes.export.cluster_formulas import program_of_clusters
+        from krepes.export.input_formulas import rare_values
+        from krepes.export.onnx_file import write_onnx
+
+        write_onnx(
+            program_of_clusters(model, space, rare_values(space.encoder, source)), onnx, result.overwrite
+        )
     if figure is not None:
         from krepes.clustering import plot_iterations
 
@@ -70,8 +83,8 @@ def cluster(
 
 def _rows_and_labels(
     source: Source, path: Path, label: str | None, preprocess: TableEncoder | str | None, seed: int
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """All rows as one array, encoded where they are a table, and the labels to compare with."""
+) -> tuple[np.ndarray, np.ndarray | None, InputSpace]:
+    """All rows as one array, encoded where they are a table; the labels to compare with; what encoded the rows."""
     import torch
 
     from krepes.base.blocks import Placement
@@ -89,7 +102,7 @@ def _rows_and_labels(
     show_columns(space.encoder)
     batches = (batch for _, batch in space.selected(source).batches(8192))
     X = torch.cat([dense(space.tensor(batch, torch.float64)) for batch in batches]).numpy()
-    return X, source.labels if label is None else column_beside(source, path, label, "label")
+    return X, source.labels if label is None else column_beside(source, path, label, "label"), space
 
 
 def _shown(model: SubspaceClustering, y: np.ndarray | None, seconds: float, output: Path) -> dict[str, Any]:

@@ -429,10 +429,15 @@ def _entries_below(n_patches: int) -> int:
 
 def _map_of(layer: PatchLayer, images: Tensor) -> Tensor:
     """A layer's features, pooled to every second pixel: (b, h, w, c) -> (b, ceil(h / 2), ceil(w / 2), m)."""
-    height, width = images.shape[1:3]
-    sizes = [math.ceil(n / 2) for n in (height, width)]
-    weights = torch.einsum("ci,dj->cdij", *(_bells(n, size) for n, size in zip((height, width), sizes)))
-    return layer.pooled(images, weights.flatten(0, 1).flatten(1)).view(len(images), *sizes, -1)
+    sizes, weights = _halving(*images.shape[1:3])
+    return layer.pooled(images, weights).view(len(images), *sizes, -1)
+
+
+def _halving(height: int, width: int) -> tuple[tuple[int, int], Tensor]:
+    """Every second pixel: sizes, and bells around them, (h' w', h w)."""
+    sizes = math.ceil(height / 2), math.ceil(width / 2)
+    weights = torch.einsum("ci,dj->cdij", _bells(height, sizes[0]), _bells(width, sizes[1]))
+    return sizes, weights.flatten(0, 1).flatten(1)
 
 
 def _means(n: int, cells: int) -> Tensor:

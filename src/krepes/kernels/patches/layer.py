@@ -124,11 +124,11 @@ class PatchLayer(Component):
 
     def _contrast(self, padded: Tensor) -> Tensor:
         """1 / sqrt(variance + floor) of every patch, (b h w): from means over windows, not over patches."""
-        level = padded.mean((1, 2, 3))[:, None, None]  # so that little cancels
-        pixels = padded - level[..., None]
+        pixels = padded.double()  # because of a flat window beside others nearly everything cancels
+        pixels = pixels - pixels.mean((1, 2, 3), keepdim=True)
         both = torch.stack([pixels.mean(3), pixels.square().mean(3)], 1)  # (b, 2, h, w)
         mean, square = functional.avg_pool2d(both, self.side, 1).unbind(1)
-        return square.sub_(mean.square_()).clamp_(min=0).add_(self.floor_).rsqrt_().flatten()
+        return square.sub_(mean.square_()).clamp_(min=0).add_(self.floor_).rsqrt_().flatten().to(padded)
 
     def contrasted(self, patches: Tensor) -> Tensor:
         """Patches without mean and contrast; maps of another layer as they are."""

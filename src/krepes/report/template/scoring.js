@@ -46,11 +46,11 @@ function byRow(a, width, f) { // f(row, write) over the last axis
   for (let i = 0; i < n; i++) f(a.data.subarray(i * d, (i + 1) * d), out.data.subarray(i * width, (i + 1) * width));
   return out;
 }
-function matmul(a, b) { // (..., k) (k, c), or the same number of both
-  const k = a.shape.at(-1), c = b.shape.at(-1), rows = a.shape.at(-2), out = make([...a.shape.slice(0, -1), c]);
-  const batch = a.data.length / (rows * k), own = b.shape.length > 2;
+function matmul(a, b) { // (..., r, k) (..., k, c); a matrix serves every part of the other
+  const k = a.shape.at(-1), c = b.shape.at(-1), rows = a.shape.at(-2), many = (b.shape.length > a.shape.length ? b : a).shape.slice(0, -2);
+  const batch = size(many), out = make([...many, rows, c]), mine = a.shape.length > 2, own = b.shape.length > 2;
   for (let s = 0; s < batch; s++) for (let i = 0; i < rows; i++) for (let t = 0; t < k; t++) {
-    const x = a.data[(s * rows + i) * k + t];
+    const x = a.data[((mine ? s * rows : 0) + i) * k + t];
     if (x !== 0) for (let j = 0; j < c; j++) out.data[(s * rows + i) * c + j] += x * b.data[((own ? s * k : 0) + t) * c + j];
   }
   return out;
@@ -81,6 +81,16 @@ function manhattan(x, Y) {
     for (let j = 0; j < m; j++) { let sum = 0; for (let t = 0; t < d; t++) sum += Math.abs(row[t] - Y.data[j * d + t]); out[j] = sum; }
   });
 }
+function patches(a, { shape: [h, w, c], side }) {
+  const out = make([1, h * w, side * side * c]), before = Math.floor((side - 1) / 2);
+  const inside = (i, n) => (i < 0 ? -i : i >= n ? 2 * n - 2 - i : i); // reflected at the edge
+  let n = 0;
+  for (let i = 0; i < h; i++) for (let j = 0; j < w; j++) for (let s = 0; s < side; s++) for (let t = 0; t < side; t++) {
+    const first = (inside(i + s - before, h) * w + inside(j + t - before, w)) * c;
+    for (let q = 0; q < c; q++) out.data[n++] = a.data[first + q];
+  }
+  return out;
+}
 const each = (f) => (...parts) => elementwise(f, ...parts);
 const OPERATIONS = {
   add: each((a, b) => a + b), sub: each((a, b) => a - b), mul: each((a, b) => a * b), div: each((a, b) => a / b),
@@ -88,7 +98,7 @@ const OPERATIONS = {
   neg: each((a) => -a), exp: each(Math.exp), log: each(Math.log), sqrt: each(Math.sqrt), abs: each(Math.abs), tanh: each(Math.tanh),
   sin: each(Math.sin), cos: each(Math.cos), asin: each(Math.asin), floor: each(Math.floor), erf: each(erf),
   sigmoid: each((a) => 1 / (1 + Math.exp(-a))), isnan: each((a) => +Number.isNaN(a)), where: each((c, a, b) => (c ? a : b)),
-  matmul, rows: rowsOf, manhattan, cast: (a) => a,
+  matmul, rows: rowsOf, manhattan, patches, cast: (a) => a,
   sum: (a) => byRow(a, 1, (row, out) => { out[0] = row.reduce((s, v) => s + v, 0); }),
   argmax: (a) => byRow(a, 1, (row, out) => { out[0] = row.indexOf(Math.max(...row)); }),
   softmax: (a) => byRow(a, a.shape.at(-1), (row, out) => {
@@ -104,6 +114,7 @@ const OPERATIONS = {
   columns: (a, { places }) => byRow(a, places.length, (row, out) => places.forEach((p, j) => { out[j] = row[p]; })),
   expand: (a) => ({ shape: [a.shape[0], 1, ...a.shape.slice(1)], data: a.data }),
   squeeze: (a) => ({ shape: a.shape.slice(0, -1), data: a.data }),
+  reshape: (a, { shape }) => ({ shape: [a.data.length / size(shape), ...shape], data: a.data }),
   flatten: (a) => ({ shape: [a.shape[0], size(a.shape.slice(1))], data: a.data }),
   smallest: (a, { k }) => byRow(a, 1, (row, out) => { out[0] = Float64Array.from(row).sort()[k - 1]; }),
   code: (a, { keys, values, default: other }) => {
