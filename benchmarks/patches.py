@@ -17,13 +17,14 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from few_labels import flat, images, small_set
-from recording import record
+from recording import record, recorded
+from sklearn.base import clone
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -32,6 +33,9 @@ from krepes.clustering import SubspaceClustering
 from krepes.features import learn_patches
 from krepes.kernels import Patches
 from krepes.regression.ridge import LeaveOneOutRidge
+from krepes.views import Image
+
+Features = Callable[[np.ndarray], np.ndarray]
 
 N_COMPONENTS, N_LANDMARKS = 256, 1000
 PHOTOGRAPHS = ("cifar10", "scenes")
@@ -47,25 +51,32 @@ def hog(X: np.ndarray) -> np.ndarray:
     return np.stack([histogram(x, channel_axis=-1 if x.ndim == 3 else None, **options) for x in X])
 
 
-def representations(name: str, X: np.ndarray, options: argparse.Namespace) -> Iterator[tuple[str, Callable]]:
-    """Names, and functions that give the features of pictures; each learns from X when it is asked for."""
+def representations(name: str, options: argparse.Namespace) -> dict[str, Callable[[np.ndarray], Features]]:
+    """Names, and what learns features of pictures from pictures without labels."""
     given: dict[str, Any] = {"n_components": N_COMPONENTS, "n_landmarks": N_LANDMARKS, "random_state": 0}
-    start = Patches(options.patches, mirror=name in PHOTOGRAPHS)
+    start = Patches(options.patches, mirror=name in PHOTOGRAPHS and options.mirror)
+    two = clone(start).set_params(layers=2)
+    views = Image(strength="auto", flip="auto")
 
-    def explicit(kernel: Patches) -> Callable:
+    def explicit(kernel: Patches) -> Features:
         return lambda rows: np.concatenate(
             [kernel.features(scaled(rows[i : i + 2000])).numpy() for i in range(0, len(rows), 2000)]
         )
 
-    yield "raw pixels", flat
-    yield "HOG", hog
-    yield "kernel PCA", KernelEmbedding(**given, loss="kernel_pca").fit(X).transform
-    yield "default", KernelEmbedding(**given).fit(X).transform
-    yield "patches", explicit(start.fitted(scaled(X)))
-    yield "patches, views", KernelEmbedding(**given, kernel=start).fit(X).transform
-    yield "learned patches", explicit(learn_patches(X, start, n_components=256))
-    two = Patches(options.patches, mirror=name in PHOTOGRAPHS, layers=2)
-    yield "two layers", explicit(two.fitted(scaled(X)))
+    def embedded(**changed: Any) -> Callable[[np.ndarray], Features]:
+        return lambda X: KernelEmbedding(**given | changed).fit(X).transform
+
+    return {
+        "raw pixels": lambda X: flat,
+        "HOG": lambda X: hog,
+        "kernel PCA": embedded(kernel="gaussian", loss="kernel_pca"),
+        "pixels, views": embedded(kernel="gaussian"),
+        "patches": lambda X: explicit(start.fitted(scaled(X))),
+        "patches, views": embedded(kernel=start, views=views),
+        "learned patches": lambda X: explicit(learn_patches(X, start, n_components=options.components)),
+        "two layers": lambda X: explicit(two.fitted(scaled(X))),
+        "auto": embedded(),
+    }
 
 
 def scaled(X: np.ndarray) -> torch.Tensor:
@@ -88,23 +99,48 @@ def neighbours(Z: np.ndarray, y: np.ndarray, Z_test: np.ndarray, y_test: np.ndar
 def table(options: argparse.Namespace) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     for name in options.sets:
-        X, y, X_test, y_test = (part[: options.rows] for part in images(name))
-        for what, features in representations(name, X, options):
-            start = time.perf_counter()
-            Z, Z_test = (np.asarray(features(part), dtype=np.float32) for part in (X, X_test))
-            figures[f"{name}, {what}: features, s"] = round(time.perf_counter() - start, 1)
-            for n in [int(count) for count in options.labels.split(",")] + [len(X)]:
-                draws = options.draws if n < len(X) else 1
-                for kind, probe in (("linear", linear), ("of 5", neighbours)):
-                    found = []
-                    for seed in range(draws):
-                        rows = np.random.default_rng(seed).permutation(len(X))[:n]
-                        found.append(probe(Z[rows], y[rows], Z_test, y_test))
-                    error = np.std(found, ddof=1) / draws**0.5 if draws > 1 else np.nan
-                    figures[f"{name}, {n} labels, {what}, {kind}"] = f"{np.mean(found):.1f} ± {error:.1f}"
-                    print(
-                        f"{name}, {n} labels, {what}, {kind}: {np.mean(found):.1f} ± {error:.1f}", flush=True
-                    )
+        X, y, X_test, y_test = images(name)
+        X, y, X_test, y_test = (
+            X[: options.rows],
+            y[: options.rows],
+            X_test[: options.test],
+            y_test[: options.test],
+        )
+        for what, learn in representations(name, options).items():
+            if options.only and what not in options.only.split(";"):
+                continue
+            start = time.perf_counter(), time.process_time()
+            try:
+                features = learn(X)
+                Z, Z_test = (np.asarray(features(part), dtype=np.float32) for part in (X, X_test))
+            except ImportError as missing:
+                print(f"{what}: {missing}", flush=True)
+                continue
+            figures[f"{name}, {what}: learned and computed, s"] = round(time.perf_counter() - start[0], 1)
+            figures[f"{name}, {what}: of them computing, s"] = round(time.process_time() - start[1], 1)
+            figures |= probed(f"{name}, {what}", Z, y, Z_test, y_test, options)
+            record(options.name, recorded(options.name) | figures, shown=False)
+    return recorded(options.name) | figures
+
+
+def probed(
+    title: str,
+    Z: np.ndarray,
+    y: np.ndarray,
+    Z_test: np.ndarray,
+    y_test: np.ndarray,
+    options: argparse.Namespace,
+) -> dict[str, str]:
+    """Mean accuracy and its standard error over draws of the labels, by their number, for both probes."""
+    figures = {}
+    for n in [*(int(count) for count in options.labels.split(",") if int(count) <= 0.8 * len(y)), len(y)]:
+        draws = options.draws if n < len(y) else 1
+        rows = [np.random.default_rng(seed).permutation(len(y))[:n] for seed in range(draws)]
+        for kind, probe in (("linear", linear), ("of 5", neighbours)):
+            found = [probe(Z[some], y[some], Z_test, y_test) for some in rows]
+            error = f" ± {np.std(found, ddof=1) / draws**0.5:.1f}" if draws > 1 else ""
+            figures[f"{title}, {n} labels, {kind}"] = f"{np.mean(found):.1f}{error}"
+    print(title, [figures[key] for key in figures if key.endswith("linear")], flush=True)
     return figures
 
 
@@ -182,14 +218,22 @@ def main() -> None:
     parser.add_argument("sets", nargs="*", default=["digits"])
     parser.add_argument("--labels", default="50,100,300,1000")
     parser.add_argument("--draws", type=int, default=3)
-    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--rows", type=int, default=20_000, help="pictures to learn from, at most")
+    parser.add_argument("--test", type=int, default=10_000, help="pictures to test on, at most")
+    parser.add_argument("--only", help="representations, separated by ';'")
+    parser.add_argument("--components", type=int, default=256, help="of learned patches")
+    parser.add_argument(
+        "--mirror", action="store_true", help="patches of photographs and of their mirror images"
+    )
+    parser.add_argument("--name", help="of the file of results; what it holds stays")
     parser.add_argument("--patches", type=int, default=512)
     options = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        options.name = options.name or f"patches_{options.what}"
         tasks = {"table": table, "ablation": ablation, "clusters": clusters, "speed": speed}
         figures = tasks[options.what](options)
-    record(f"patches_{options.what}", figures)
+    record(options.name, figures)
 
 
 if __name__ == "__main__":
