@@ -1,6 +1,7 @@
 """Pictures by patches: accuracy by number of labels beside pixels, ablations, clusters, and speed.
 
     python benchmarks/patches.py table digits coil scenes yale mnist cifar10 --labels 50,100,300,1000 --draws 3
+    python benchmarks/patches.py rules digits coil mnist scenes cifar10 yale --rows 1000 --test 500 --patches 64
     python benchmarks/patches.py ablation cifar10 --rows 4000
     python benchmarks/patches.py clusters digits coil yale
     python benchmarks/patches.py speed
@@ -24,6 +25,7 @@ import numpy as np
 import torch
 from few_labels import flat, images, small_set
 from recording import record, recorded
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.neighbors import KNeighborsClassifier
@@ -144,6 +146,55 @@ def probed(
     return figures
 
 
+def rules(options: argparse.Namespace) -> dict[str, Any]:
+    """What could choose between pixels and patches without labels, beside the accuracy of either."""
+    figures: dict[str, Any] = {}
+    for name in options.sets:
+        X, y, X_test, y_test = images(name)
+        first, test = scaled(X[: options.rows]), scaled(X_test[: options.test])
+        views = Image(strength="auto", flip="auto").fitted(first, torch.Generator().manual_seed(0))
+        three = [first, *views(first, torch.arange(len(first)), 0)]
+        kernel = Patches(options.patches).fitted(first)
+        for what in ("pixels", "patches"):
+            Z = [
+                (kernel.features(rows) if what == "patches" else rows).flatten(1).numpy()
+                for rows in (*three, test)
+            ]
+            model = KernelEmbedding(
+                64,
+                kernel="linear" if what == "patches" else "gaussian",
+                preprocess=None,
+                n_landmarks=500,
+                random_state=0,
+            ).fit(Z[1], positives=Z[2])
+            embedded = model.transform(Z[0]), y[: len(first)], model.transform(Z[3]), y_test[: len(test)]
+            figures |= probed(f"{name}, {what}", *embedded, options)
+            figures |= {f"{name}, {what}: {rule}": value for rule, value in unlabelled(*Z[:3]).items()}
+            record(options.name, recorded(options.name) | figures, shown=False)
+    return recorded(options.name) | figures
+
+
+def unlabelled(
+    X: np.ndarray, one: np.ndarray, two: np.ndarray, n: int = 500, k: int = 10
+) -> dict[str, float]:
+    """What views say of distances, for at most 500 images: rules that need no labels."""
+    A, B, C = (rows[:n].astype(float) - X[:n].mean(0, dtype=float) for rows in (X, one, two))
+    between = cdist(B, C)
+    near = []
+    for rows in (A, B, C):
+        distances = cdist(rows, A)
+        np.fill_diagonal(distances, np.inf)
+        near.append(np.argsort(distances, 1)[:, :k])
+    spectrum = np.linalg.eigvalsh(A @ A.T)
+    noise = np.square(B - C).sum() / (np.square(B).sum() + np.square(C).sum())
+    return {
+        "misses": float(np.mean(between.argmin(1) != np.arange(len(A)))),
+        "overlap of neighbours": float(np.mean([len({*p} & {*q}) / k for p, q in zip(near[1], near[2])])),
+        "signal of views": float(1 - noise),
+        "effective dimension": float(spectrum.sum() ** 2 / np.square(spectrum).sum()),
+    }
+
+
 def ablation(options: argparse.Namespace) -> dict[str, Any]:
     """Accuracy with 1000 labels, one setting changed at a time."""
     figures: dict[str, Any] = {}
@@ -214,7 +265,7 @@ def speed(options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Pictures by patches.")
-    parser.add_argument("what", choices=["table", "ablation", "clusters", "speed"])
+    parser.add_argument("what", choices=["table", "rules", "ablation", "clusters", "speed"])
     parser.add_argument("sets", nargs="*", default=["digits"])
     parser.add_argument("--labels", default="50,100,300,1000")
     parser.add_argument("--draws", type=int, default=3)
@@ -231,7 +282,7 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         options.name = options.name or f"patches_{options.what}"
-        tasks = {"table": table, "ablation": ablation, "clusters": clusters, "speed": speed}
+        tasks = {"table": table, "rules": rules, "ablation": ablation, "clusters": clusters, "speed": speed}
         figures = tasks[options.what](options)
     record(options.name, figures)
 

@@ -4,11 +4,11 @@
 
 Views do not change what an image shows, so a kernel that misses less sees more of that. Distances are those in the
 kernel's space. Patches are taken where they miss less than pixels by more than chance explains: two standard errors of
-the differences between images. Other rules are compared in benchmarks/README.md ("Pixels or patches"). The correlation
-of views on held-out images agrees with this one; the overlap of nearest neighbours, signal against noise, and the
-effective dimension choose wrongly on one to four of six sets.
+the differences between images. The rule is right on five of six sets (benchmarks/README.md, "Pixels or patches"),
+and so is the signal of views against their noise; the overlap of nearest neighbours is right on three, and the
+effective dimension on two.
 
-What views do not show, the rule cannot see: faces under changing light keep pixels, although patches would be better.
+What views do not change, the rule cannot see: faces under changing light keep pixels, although patches are better.
 
 Cost: 64 patches on 3000 images, some seconds, whatever n is.
 """
