@@ -16,7 +16,6 @@ Cost: 64 patches on 3000 images, some seconds, whatever n is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -33,6 +32,7 @@ from krepes.views import Image, Views
 MOST_IMAGES, FEWEST_IMAGES = 1000, 50
 MOST_NUMBERS = 2**24  # that compared images hold together
 SMALLEST, MOST_CHANNELS = 8, 4  # of images that patches are tried on
+TIE = 1e-6  # of the largest k(x, x): views that are nearer by less are as near
 N_PATCHES, FEW_PATCHES = 256, 64  # entries of the dictionary; of the one that patches are tried with
 
 
@@ -52,18 +52,19 @@ class TriedByViews(Tried):
     @classmethod
     def of(cls, kernel: Kernel, first: Tensor, second: Tensor) -> TriedByViews:
         """A fitted kernel on two views of some images."""
-        nearness = 2 * kernel(first, second).double() - kernel.diag(second).double()
-        own = nearness.diagonal()[:, None]
+        lengths = kernel.diag(second).double()
+        nearness = 2 * kernel(first, second).double() - lengths
+        own = nearness.diagonal()[:, None] + TIE * lengths.max()
         misses = (nearness > own).any(1).double().cpu().numpy()
         return cls(kernel, "as given", float(misses.mean()), misses)
 
 
-def patches_for(inputs: InputSpace, **given: Any) -> list[Patches]:
+def patches_for(inputs: InputSpace, n_patches: int = 512, kernel: str = "linear") -> list[Patches]:
     """The kernel of patches that competes with kernels of pixels; none for rows that are no images, or tiny ones."""
     shape = inputs.shape
     if inputs.kind != "images" or min(shape[:2]) < SMALLEST or (len(shape) > 2 and shape[2] > MOST_CHANNELS):
         return []
-    return [Patches(**given, shape=tuple(shape))]
+    return [Patches(n_patches, kernel=kernel, shape=tuple(shape))]
 
 
 def choose_by_views(

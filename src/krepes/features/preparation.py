@@ -106,7 +106,8 @@ def prepare(data: FitData, spec: Spec, run: Run, choose_kernel: ChooseKernel | N
     choose = choose_kernel or partial(_kernel, spec=spec, views=views, run=run, generator=generator)
     inputs, candidates = _sample(data, spec, run, rule, views)
     found = choose(candidates, inputs)
-    if isinstance(found.kernel, Patches) and views.n_views > FEW_VIEWS and spec.views == "auto":
+    own_views = isinstance(spec.views, str) and spec.views == "auto"
+    if isinstance(found.kernel, Patches) and own_views and views.n_views > FEW_VIEWS:
         views = clone(views).set_params(n_views=FEW_VIEWS)
     negative = _checked(found.kernel, candidates, rule, data.n_rows, views.n_views)
     views = views.fitted(candidates.rows, generator, groups=inputs.groups)
