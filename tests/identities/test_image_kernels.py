@@ -14,10 +14,10 @@ from krepes.preprocessing.input_space import InputSpace
 from krepes.views import Image
 
 FEW = {"n_components": 2, "n_landmarks": 20, "random_state": 0}
-MOVED = Image(shift=0.2, rotation=0.0, zoom=1.0, shear=0.0, padding="reflection")
+MOVED = Image(shift=0.1, rotation=0.0, zoom=1.0, shear=0.0, padding="reflection")
 
 
-def stripes(n: int = 80, side: int = 16) -> np.ndarray:
+def stripes(n: int = 80, side: int = 24) -> np.ndarray:
     """Stripes of n directions and widths: a view that moves them is another image to pixels, not to patches."""
     draws = np.random.default_rng(0)
     rows, columns = np.mgrid[:side, :side]
@@ -47,7 +47,7 @@ def test_patches_are_taken_where_pixels_miss_views(tmp_path):
     X = stripes()
     model = KernelEmbedding(**FEW, views=MOVED).fit(X)
     pixels, patches = model.choice_.tried
-    assert pixels.error > 2 * patches.error
+    assert pixels.error > 1.5 * patches.error
     assert model.choice_.chosen is patches
     assert isinstance(model.kernel_, Patches)
     assert "Patches" in str(model.choice_)
