@@ -35,7 +35,9 @@ def main() -> None:
     parser.add_argument("--top", type=int, default=5)
     args = parser.parse_args()
     images = np.load(data_file("mnist.npz"))["X"]
-    model = KernelEmbedding(256, n_landmarks=args.landmarks, random_state=0).fit(images[:6000])
+    model = KernelEmbedding(256, kernel="gaussian", n_landmarks=args.landmarks, random_state=0).fit(
+        images[:6000]
+    )
     rows = images[-args.rows :]
     block = best(lambda: [None for _ in model.map_rows(model.features_.kernel_block, rows)])
     figures: dict = {

@@ -1,6 +1,7 @@
 """Pictures by patches: accuracy by number of labels beside pixels, ablations, clusters, and speed.
 
     python benchmarks/patches.py table digits coil scenes yale mnist cifar10 --labels 50,100,300,1000 --draws 3
+    python benchmarks/patches.py rules digits coil mnist scenes cifar10 yale --rows 1000 --test 500 --patches 64
     python benchmarks/patches.py ablation cifar10 --rows 4000
     python benchmarks/patches.py clusters digits coil yale
     python benchmarks/patches.py speed
@@ -17,13 +18,15 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from few_labels import flat, images, small_set
-from recording import record
+from recording import record, recorded
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -32,6 +35,9 @@ from krepes.clustering import SubspaceClustering
 from krepes.features import learn_patches
 from krepes.kernels import Patches
 from krepes.regression.ridge import LeaveOneOutRidge
+from krepes.views import Image
+
+Features = Callable[[np.ndarray], np.ndarray]
 
 N_COMPONENTS, N_LANDMARKS = 256, 1000
 PHOTOGRAPHS = ("cifar10", "scenes")
@@ -47,25 +53,32 @@ def hog(X: np.ndarray) -> np.ndarray:
     return np.stack([histogram(x, channel_axis=-1 if x.ndim == 3 else None, **options) for x in X])
 
 
-def representations(name: str, X: np.ndarray, options: argparse.Namespace) -> Iterator[tuple[str, Callable]]:
-    """Names, and functions that give the features of pictures; each learns from X when it is asked for."""
+def representations(name: str, options: argparse.Namespace) -> dict[str, Callable[[np.ndarray], Features]]:
+    """Names, and what learns features of pictures from pictures without labels."""
     given: dict[str, Any] = {"n_components": N_COMPONENTS, "n_landmarks": N_LANDMARKS, "random_state": 0}
-    start = Patches(options.patches, mirror=name in PHOTOGRAPHS)
+    start = Patches(options.patches, mirror=name in PHOTOGRAPHS and options.mirror)
+    two = clone(start).set_params(layers=2)
+    views = Image(strength="auto", flip="auto")
 
-    def explicit(kernel: Patches) -> Callable:
+    def explicit(kernel: Patches) -> Features:
         return lambda rows: np.concatenate(
             [kernel.features(scaled(rows[i : i + 2000])).numpy() for i in range(0, len(rows), 2000)]
         )
 
-    yield "raw pixels", flat
-    yield "HOG", hog
-    yield "kernel PCA", KernelEmbedding(**given, loss="kernel_pca").fit(X).transform
-    yield "default", KernelEmbedding(**given).fit(X).transform
-    yield "patches", explicit(start.fitted(scaled(X)))
-    yield "patches, views", KernelEmbedding(**given, kernel=start).fit(X).transform
-    yield "learned patches", explicit(learn_patches(X, start, n_components=256))
-    two = Patches(options.patches, mirror=name in PHOTOGRAPHS, layers=2)
-    yield "two layers", explicit(two.fitted(scaled(X)))
+    def embedded(**changed: Any) -> Callable[[np.ndarray], Features]:
+        return lambda X: KernelEmbedding(**given | changed).fit(X).transform
+
+    return {
+        "raw pixels": lambda X: flat,
+        "HOG": lambda X: hog,
+        "kernel PCA": embedded(kernel="gaussian", loss="kernel_pca"),
+        "pixels, views": embedded(kernel="gaussian"),
+        "patches": lambda X: explicit(start.fitted(scaled(X))),
+        "patches, views": embedded(kernel=start, views=views),
+        "learned patches": lambda X: explicit(learn_patches(X, start, n_components=options.components)),
+        "two layers": lambda X: explicit(two.fitted(scaled(X))),
+        "auto": embedded(),
+    }
 
 
 def scaled(X: np.ndarray) -> torch.Tensor:
@@ -88,24 +101,98 @@ def neighbours(Z: np.ndarray, y: np.ndarray, Z_test: np.ndarray, y_test: np.ndar
 def table(options: argparse.Namespace) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     for name in options.sets:
-        X, y, X_test, y_test = (part[: options.rows] for part in images(name))
-        for what, features in representations(name, X, options):
-            start = time.perf_counter()
-            Z, Z_test = (np.asarray(features(part), dtype=np.float32) for part in (X, X_test))
-            figures[f"{name}, {what}: features, s"] = round(time.perf_counter() - start, 1)
-            for n in [int(count) for count in options.labels.split(",")] + [len(X)]:
-                draws = options.draws if n < len(X) else 1
-                for kind, probe in (("linear", linear), ("of 5", neighbours)):
-                    found = []
-                    for seed in range(draws):
-                        rows = np.random.default_rng(seed).permutation(len(X))[:n]
-                        found.append(probe(Z[rows], y[rows], Z_test, y_test))
-                    error = np.std(found, ddof=1) / draws**0.5 if draws > 1 else np.nan
-                    figures[f"{name}, {n} labels, {what}, {kind}"] = f"{np.mean(found):.1f} ± {error:.1f}"
-                    print(
-                        f"{name}, {n} labels, {what}, {kind}: {np.mean(found):.1f} ± {error:.1f}", flush=True
-                    )
+        X, y, X_test, y_test = images(name)
+        X, y, X_test, y_test = (
+            X[: options.rows],
+            y[: options.rows],
+            X_test[: options.test],
+            y_test[: options.test],
+        )
+        for what, learn in representations(name, options).items():
+            if options.only and what not in options.only.split(";"):
+                continue
+            start = time.perf_counter(), time.process_time()
+            try:
+                features = learn(X)
+                Z, Z_test = (np.asarray(features(part), dtype=np.float32) for part in (X, X_test))
+            except ImportError as missing:
+                print(f"{what}: {missing}", flush=True)
+                continue
+            figures[f"{name}, {what}: learned and computed, s"] = round(time.perf_counter() - start[0], 1)
+            figures[f"{name}, {what}: of them computing, s"] = round(time.process_time() - start[1], 1)
+            figures |= probed(f"{name}, {what}", Z, y, Z_test, y_test, options)
+            record(options.name, recorded(options.name) | figures, shown=False)
+    return recorded(options.name) | figures
+
+
+def probed(
+    title: str,
+    Z: np.ndarray,
+    y: np.ndarray,
+    Z_test: np.ndarray,
+    y_test: np.ndarray,
+    options: argparse.Namespace,
+) -> dict[str, str]:
+    """Mean accuracy and its standard error over draws of the labels, by their number, for both probes."""
+    figures = {}
+    for n in [*(int(count) for count in options.labels.split(",") if int(count) <= 0.8 * len(y)), len(y)]:
+        draws = options.draws if n < len(y) else 1
+        rows = [np.random.default_rng(seed).permutation(len(y))[:n] for seed in range(draws)]
+        for kind, probe in (("linear", linear), ("of 5", neighbours)):
+            found = [probe(Z[some], y[some], Z_test, y_test) for some in rows]
+            error = f" ± {np.std(found, ddof=1) / draws**0.5:.1f}" if draws > 1 else ""
+            figures[f"{title}, {n} labels, {kind}"] = f"{np.mean(found):.1f}{error}"
+    print(title, [figures[key] for key in figures if key.endswith("linear")], flush=True)
     return figures
+
+
+def rules(options: argparse.Namespace) -> dict[str, Any]:
+    """What could choose between pixels and patches without labels, beside the accuracy of either."""
+    figures: dict[str, Any] = {}
+    for name in options.sets:
+        X, y, X_test, y_test = images(name)
+        first, test = scaled(X[: options.rows]), scaled(X_test[: options.test])
+        views = Image(strength="auto", flip="auto").fitted(first, torch.Generator().manual_seed(0))
+        three = [first, *views(first, torch.arange(len(first)), 0)]
+        kernel = Patches(options.patches).fitted(first)
+        for what in ("pixels", "patches"):
+            Z = [
+                (kernel.features(rows) if what == "patches" else rows).flatten(1).numpy()
+                for rows in (*three, test)
+            ]
+            model = KernelEmbedding(
+                64,
+                kernel="linear" if what == "patches" else "gaussian",
+                preprocess=None,
+                n_landmarks=500,
+                random_state=0,
+            ).fit(Z[1], positives=Z[2])
+            embedded = model.transform(Z[0]), y[: len(first)], model.transform(Z[3]), y_test[: len(test)]
+            figures |= probed(f"{name}, {what}", *embedded, options)
+            figures |= {f"{name}, {what}: {rule}": value for rule, value in unlabelled(*Z[:3]).items()}
+            record(options.name, recorded(options.name) | figures, shown=False)
+    return recorded(options.name) | figures
+
+
+def unlabelled(
+    X: np.ndarray, one: np.ndarray, two: np.ndarray, n: int = 500, k: int = 10
+) -> dict[str, float]:
+    """What views say of distances, for at most 500 images: rules that need no labels."""
+    A, B, C = (rows[:n].astype(float) - X[:n].mean(0, dtype=float) for rows in (X, one, two))
+    between = cdist(B, C)
+    near = []
+    for rows in (A, B, C):
+        distances = cdist(rows, A)
+        np.fill_diagonal(distances, np.inf)
+        near.append(np.argsort(distances, 1)[:, :k])
+    spectrum = np.linalg.eigvalsh(A @ A.T)
+    noise = np.square(B - C).sum() / (np.square(B).sum() + np.square(C).sum())
+    return {
+        "misses": float(np.mean(between.argmin(1) != np.arange(len(A)))),
+        "overlap of neighbours": float(np.mean([len({*p} & {*q}) / k for p, q in zip(near[1], near[2])])),
+        "signal of views": float(1 - noise),
+        "effective dimension": float(spectrum.sum() ** 2 / np.square(spectrum).sum()),
+    }
 
 
 def ablation(options: argparse.Namespace) -> dict[str, Any]:
@@ -178,18 +265,26 @@ def speed(options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Pictures by patches.")
-    parser.add_argument("what", choices=["table", "ablation", "clusters", "speed"])
+    parser.add_argument("what", choices=["table", "rules", "ablation", "clusters", "speed"])
     parser.add_argument("sets", nargs="*", default=["digits"])
     parser.add_argument("--labels", default="50,100,300,1000")
     parser.add_argument("--draws", type=int, default=3)
-    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--rows", type=int, default=20_000, help="pictures to learn from, at most")
+    parser.add_argument("--test", type=int, default=10_000, help="pictures to test on, at most")
+    parser.add_argument("--only", help="representations, separated by ';'")
+    parser.add_argument("--components", type=int, default=256, help="of learned patches")
+    parser.add_argument(
+        "--mirror", action="store_true", help="patches of photographs and of their mirror images"
+    )
+    parser.add_argument("--name", help="of the file of results; what it holds stays")
     parser.add_argument("--patches", type=int, default=512)
     options = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tasks = {"table": table, "ablation": ablation, "clusters": clusters, "speed": speed}
+        options.name = options.name or f"patches_{options.what}"
+        tasks = {"table": table, "rules": rules, "ablation": ablation, "clusters": clusters, "speed": speed}
         figures = tasks[options.what](options)
-    record(f"patches_{options.what}", figures)
+    record(options.name, figures)
 
 
 if __name__ == "__main__":

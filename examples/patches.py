@@ -8,6 +8,7 @@ Few labels, the dictionary of patches, and where in a picture a score comes from
 import numpy as np
 from sklearn.datasets import load_digits
 
+from krepes import KernelEmbedding
 from krepes.explain import class_direction, position_maps
 from krepes.features import learn_patches
 from krepes.kernels import Patches
@@ -23,6 +24,9 @@ learned = learn_patches(X, Patches(n_patches=128, kernel="gaussian"), n_componen
 for name, kernel in (("pixels", "gaussian"), ("patches", patches), ("learned patches", learned)):
     model = KernelRidgeClassifier(kernel=kernel, random_state=0).fit(X[:50], y[:50])
     print(f"{name}: {100 * model.score(X_test, y_test):.1f} % with 50 labels")
+
+# Without labels, views of the pictures say whether patches are worth it.
+print(KernelEmbedding(16, n_landmarks=200, random_state=0).fit(X).choice_)
 
 # Where the score of a class comes from: every position has its part, and the parts add up.
 model = KernelRidgeClassifier(kernel=patches, random_state=0).fit(X[:300], y[:300])

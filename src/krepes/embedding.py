@@ -76,15 +76,16 @@ class KernelEmbedding(
         held-out rows have in common in the kernel's space; it keeps moments by fold, see `n_folds`.
     kernel : str, Kernel or callable k(X, Y) -> (n, m), default="auto"
         How rows are compared. "auto" is an L1-Laplacian kernel for tables and arrays of up to 128 columns, a Gaussian
-        kernel for images, series and wider arrays, random warping for series of different lengths, the cosine for
-        sparse rows.
+        kernel for series and wider arrays, random warping for series of different lengths, the cosine for sparse rows.
+        For images it compares a Gaussian kernel of pixels with `Patches(256)` by views of a sample, and takes patches
+        where they are clearly better: `choice_`.
     loss : str, Loss or callable f(Z1, Z2), default="spectral_contrastive"
         What is learned. The default has a closed form and no parameters.
     views : "auto", str, Views or None, default="auto"
         Small random changes of a row that should not alter its meaning. "auto" is image views for (n, h, w[, c])
         arrays and image folders, series views with preprocess="series", tabular views for vectors and tables, sparse
         views for sparse rows, none for kernel PCA; it draws more of them where rows are few: 8 views below 5000 rows, 2
-        above 20 000.
+        above 20 000 and for patches.
     landmarks : str, LandmarkSelector, array of points or of row indices, default="pivoted_cholesky"
         How landmarks, the rows that all others are compared with, are chosen.
     n_landmarks : int or None, default=1000
@@ -161,6 +162,8 @@ class KernelEmbedding(
         Steps, or epochs.
     best_epoch_ : int or None
         Where epochs are judged on held-out rows, the one whose coefficients were taken, counted from 1.
+    choice_ : KernelChoice or None
+        What kernel="auto" compared for images; print it. It is not saved, the kernel is.
     selection_ : Comparison
         Of a model that `select` has chosen: what was compared. It is not saved.
     n_features_in_ : int

@@ -47,6 +47,7 @@ from krepes.engines import Engine, WrittenFolder, as_engine, write_partitions
 from krepes.engines.partitioned_output import ROWS_PER_FILE
 from krepes.features import FeatureSpace, FitData, Run, Spec, opener_of, prepare
 from krepes.features.choices import landmark_count
+from krepes.features.kernel_choice import KernelChoice
 from krepes.features.user_kernels import missing_functions
 from krepes.kernels import Kernel, as_kernel
 from krepes.kernels.automatic import is_precomputed
@@ -764,6 +765,11 @@ class OnePassEstimator(BaseEstimator, ABC, Generic[T, R]):
     @property
     def kernel_(self) -> Kernel:
         return self._fit().space.kernel
+
+    @property
+    def choice_(self) -> KernelChoice | None:
+        """What was compared before the kernel was chosen; None if it was given, or the model comes from a file."""
+        return self._fit().space.choice
 
     @property
     def views_(self) -> Views:

@@ -80,6 +80,7 @@ from krepes.explain import (
     target_direction,
     tcav,
 )
+from krepes.features.kernel_choice import Tried
 from krepes.kernels import Gaussian, Patches
 from krepes.machines import (
     GaussianProcessClassifier,
@@ -88,7 +89,6 @@ from krepes.machines import (
     KernelRidgeRegressor,
     NoveltyDetector,
 )
-from krepes.machines.kernel_search import Tried
 from krepes.regression import (
     LeaveOneOutRidge,
     TransductiveRidge,

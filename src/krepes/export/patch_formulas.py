@@ -19,8 +19,10 @@ from torch import Tensor
 from krepes.export.kernel_formulas import ExportError, Points, diagonal, values
 from krepes.export.program import Operand
 from krepes.kernels import Patches
-from krepes.kernels.patches.kernel import PRECISIONS, _halving, _means, _reduced
+from krepes.kernels.patches.kernel import PRECISIONS
 from krepes.kernels.patches.layer import CONTRAST, FLAT, PatchLayer
+from krepes.kernels.patches.pictures import reduced
+from krepes.kernels.patches.pooling import halving, means
 
 Shape = tuple[int, int, int]
 
@@ -63,17 +65,17 @@ def features(kernel: Patches, x: Operand) -> Operand:
 def _small(x: Operand, shape: Shape) -> tuple[Operand, Shape]:
     """Large pictures averaged down, as krepes does, one side after the other."""
     h, w, c = shape
-    height, width = _reduced(torch.empty(1, h, w, 1)).shape[1:3]
+    height, width = reduced(torch.empty(1, h, w, 1)).shape[1:3]
     if (height, width) == (h, w):
         return x, shape
-    x = (_means(h, height).numpy() @ x.reshape(h, w * c)).reshape(w, c)
-    return (_means(w, width).numpy() @ x).reshape(height * width * c), (height, width, c)
+    x = (means(h, height).numpy() @ x.reshape(h, w * c)).reshape(w, c)
+    return (means(w, width).numpy() @ x).reshape(height * width * c), (height, width, c)
 
 
 def _described(kernel: Patches, x: Operand, shape: Shape, precision: torch.dtype) -> Operand:
     """Sums of features by region, (b, D): layer after layer, the regions of all but the last every second pixel."""
     for layer in kernel.layers_[:-1]:
-        sizes, weights = _halving(*shape[:2])
+        sizes, weights = halving(*shape[:2])
         x = _pooled(layer, x, shape, weights, precision)
         shape = (*sizes, layer.width)
     return _pooled(kernel.layers_[-1], x, shape, kernel._weights(torch.empty(1, *shape)), precision)

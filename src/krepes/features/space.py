@@ -25,6 +25,7 @@ from krepes.base.rows import Rows, SparseRows, take_rows
 from krepes.engines import Engine
 from krepes.features.choices import LandmarkRows, choose_views
 from krepes.features.fit_data import FitData, RowReader
+from krepes.features.kernel_choice import KernelChoice
 from krepes.features.user_kernels import PROBE, check_probe, kernel_probe, with_function
 from krepes.kernels import Kernel
 from krepes.landmarks.nystrom import NystromMap
@@ -97,7 +98,7 @@ class FeatureSpace:
         Folds of rows whose sums are kept apart; a row's fold follows from its global index.
     metric : str or None
         What columns are to a kernel that was chosen: "as given", "standardised", or the kind of a learned metric.
-    choice : object or None
+    choice : KernelChoice or None
         How the kernel was chosen on a sample of rows; it is not saved.
 
     Examples
@@ -118,7 +119,7 @@ class FeatureSpace:
     seed: int
     n_folds: int | None = None
     metric: str | None = None
-    choice: object | None = None
+    choice: KernelChoice | None = None
 
     @classmethod
     def of(

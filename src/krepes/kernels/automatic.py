@@ -2,6 +2,7 @@
 
     tables and vectors, up to 128 columns     exp(-|x - y|_1 / l)            Laplacian(norm=1)
     wider ones, images, series of one length  exp(-|x - y|^2 / 2 l^2)        Gaussian()
+    images, in a model                        this one or patches            `krepes.features.image_kernels`
     series of different lengths               DTW from random series         RandomWarping()
     sparse rows                               x.y / (|x| |y|)                Cosine()
 

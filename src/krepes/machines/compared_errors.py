@@ -7,22 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from krepes.machines.kernel_search import Tried, short_name
-
-DOUBT = 2.0  # standard errors that chance explains
-
-
-def clearly_lower(
-    errors: np.ndarray,  # shape: (n,)
-    others: np.ndarray,  # shape: (n,)
-) -> bool:
-    """Whether errors of rows are lower than others by more than chance explains.
-
-    >>> clearly_lower(np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.0, 4.0]))
-    True
-    """
-    difference = others - errors
-    return bool(difference.mean() > DOUBT * difference.std() / math.sqrt(len(difference)))
+from krepes.features.kernel_choice import Tried, clearly_lower, short_name
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
@@ -30,8 +30,9 @@ from torch import Tensor
 from krepes.base.column_scale import column_scale
 from krepes.base.packing import digest
 from krepes.base.rows import Rows, SparseRows
-from krepes.features import ChosenKernel
-from krepes.kernels import Automatic, Cosine, Kernel, Patches, Reweighted, as_kernel
+from krepes.features.image_kernels import patches_for
+from krepes.features.kernel_choice import ChosenKernel, KernelChoice
+from krepes.kernels import Automatic, Cosine, Kernel, Reweighted, as_kernel
 from krepes.kernels.automatic import MOST_COLUMNS
 from krepes.kernels.distances import Vectors
 from krepes.kernels.vectors import Lengthscale, RadialKernel, as_rows, median_distance, medians
@@ -45,84 +46,6 @@ MOST_TABLE_COLUMNS = (
 SAME_SPREAD = 1e-9  # relative difference of the columns' spreads up to which they are the same
 
 Kernels = str | Kernel | Callable | Sequence[str | Kernel | Callable]
-
-
-# What was tried
-
-
-@dataclass(frozen=True, eq=False)
-class Tried:
-    """One kernel, and how it did on the sample.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        With numbers for its parameters, and its metric.
-    metric : str
-        "as given", "standardised", "diagonal 1", "full 2", ...
-    error : float
-        The lower, the better.
-    """
-
-    kernel: Kernel
-    metric: str
-    error: float
-
-    @property
-    def line(self) -> str:
-        """One line of the printed choice."""
-        return f"{short_name(self.kernel):<24} {self.metric:<14} {self.error:.4f}"
-
-    @property
-    def key(self) -> Hashable:
-        """Of several with the same key, the best one is printed."""
-        return id(self)
-
-
-T = TypeVar("T", bound=Tried, covariant=True)
-
-
-@dataclass(frozen=True, eq=False)
-class KernelChoice(Generic[T]):
-    """What was tried, in order, and what was chosen; print it.
-
-    Attributes
-    ----------
-    chosen : Tried
-    tried : sequence of Tried
-    n_rows : int
-        Rows of the sample.
-    title : str
-        How they were compared.
-    """
-
-    chosen: T
-    tried: Sequence[T]
-    n_rows: int
-    title: str
-
-    def __str__(self) -> str:
-        best: dict[Hashable, T] = {}
-        for each in self.tried:
-            known = best.get(each.key)
-            better = known is None or (known is not self.chosen and each.error < known.error)
-            if better or each is self.chosen:
-                best[each.key] = each
-        marks = {True: "  <- chosen", False: ""}
-        return "\n".join([self.title, *(f"  {t.line}{marks[t is self.chosen]}" for t in best.values())])
-
-
-def short_name(kernel: Kernel) -> str:
-    """A short name.
-
-    >>> from krepes.kernels import Laplacian
-    >>> short_name(Laplacian(norm=1))
-    'Laplacian(norm=1)'
-    """
-    if isinstance(kernel, Reweighted) and kernel.kernel is not None:
-        return short_name(kernel.kernel)
-    given = {k: v for k, v in kernel.get_params(deep=False).items() if k != "lengthscale"}
-    return repr(type(kernel)(**given))
 
 
 # How kernels are tried
@@ -351,8 +274,8 @@ class KernelSearch:
         narrow = width <= {"table": MOST_TABLE_COLUMNS, "vectors": MOST_COLUMNS}.get(inputs.kind, 0)
         named = [k if isinstance(k, Automatic) else k.suited(inputs.layout) for k in self.given()]
         kernels = named or [*([Cosine()] if inputs.kind == "sparse" else []), *self.score.usual(narrow)]
-        if self.automatic and inputs.kind == "images" and self.score.compares_patches:
-            kernels.append(Patches(kernel="gaussian").suited(inputs.layout))
+        if self.automatic and self.score.compares_patches:
+            kernels += patches_for(inputs, kernel="gaussian")
         if self.searches_lengthscale:
             return kernels
         given = {"lengthscale": self.lengthscale}

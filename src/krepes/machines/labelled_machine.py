@@ -36,7 +36,7 @@ from krepes.features.fit_data import as_weights
 from krepes.kernels.vectors import Lengthscale
 from krepes.labelled import labels_of
 from krepes.landmarks import LandmarkSelector
-from krepes.machines.kernel_search import KernelChoice, Kernels, KernelSearch, Labelled
+from krepes.machines.kernel_search import Kernels, KernelSearch, Labelled
 from krepes.machines.targets import Classes, Quantities, Targets, checked_predictions
 from krepes.one_pass import OnePassEstimator
 from krepes.preprocessing.input_space import InputSpace
@@ -210,12 +210,6 @@ class LabelledMachine(OnePassEstimator[T, S]):
         labelled = Labelled(data.y, data.weight, self.targets_, m)
         with display(self.verbose).stage("Choosing the kernel"):
             return self._search.choose(candidates, inputs, seed, labelled)
-
-    @property
-    def choice_(self) -> KernelChoice | None:
-        """What was tried before the kernel was chosen; None if it was given, or the model comes from a file."""
-        choice = self._fit().space.choice
-        return choice if isinstance(choice, KernelChoice) else None
 
     @property
     def metric_(self) -> str | None:

@@ -22,7 +22,6 @@ Cost: that of the layers, then O(D m) for a picture and m others, D = cells^2 en
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Iterator, Sequence
 from copy import copy
@@ -32,22 +31,20 @@ import numpy as np
 import torch
 from sklearn.base import clone
 from torch import Tensor
-from torch.nn import functional
 
 from krepes.base.components import Component, named_parts, resolve
-from krepes.base.reporting import warn
-from krepes.base.rows import RowLayout, SparseRows
-from krepes.base.validation import check_choice, check_count, check_number, writable
+from krepes.base.rows import RowLayout
+from krepes.base.validation import check_choice, check_count, check_number
 from krepes.kernels.dot_product import Linear
 from krepes.kernels.kernel import Geometry, Kernel, KernelColumns
 from krepes.kernels.patches.layer import PatchLayer
+from krepes.kernels.patches.pictures import as_pictures, precision_of, reduced, say_if_large
+from krepes.kernels.patches.pooling import bells, map_of, means
 
 POOLINGS = ("average", "gaussian")
 PRECISIONS = {"single": torch.float32, "double": torch.float64}
 LEARNED_FROM = 2000  # pictures
-FINEST = 64  # pixels of a side; larger pictures are averaged down
 STEEPEST = 50  # bandwidth: its exponential is a number of single precision
-LARGEST = 256  # pixels of a side up to which nothing is said about that
 KEPT_BYTES = 2**30  # features of the last pictures that are kept
 LEARNED = ("layers_", "center_", "scale_")
 NODES = 48  # of the quadrature along the path to a picture
@@ -176,13 +173,13 @@ class Patches(Kernel):
     def fitted(self, X: Any, generator: torch.Generator | None = None) -> Patches:
         self._check()
         found = clone(self)
-        images = found._images(X)
+        images = as_pictures(X, found.shape)
         if not len(images):
             raise ValueError("There are no pictures to learn patches from.")
         generator = generator or torch.Generator().manual_seed(0)
         if not found.is_fitted:
             some = torch.randperm(len(images), generator=generator)[:LEARNED_FROM]
-            _say_if_large(images)
+            say_if_large(images)
             found.layers_ = found._learned(images[some].double(), generator)
             found = found._scaled(images[some])
         if not isinstance(found.top, Linear):
@@ -210,7 +207,7 @@ class Patches(Kernel):
         found, layer = clone(self), copy(self._layer)
         layer.components_ = components
         found.layers_ = [*self.layers_[:-1], layer]
-        return found._scaled(found._images(X)).fitted(X, generator)
+        return found._scaled(as_pictures(X, found.shape)).fitted(X, generator)
 
     def patch_values(self, X: Any) -> Iterator[Tensor]:
         """|p| kappa(p, dictionary) at all positions of the last layer, (b, h, w, m), block by block."""
@@ -219,7 +216,7 @@ class Patches(Kernel):
                 yield (values * norms[:, :, None]).unflatten(1, images.shape[1:3])
 
     def _learned(self, images: Tensor, generator: torch.Generator) -> list[PatchLayer]:
-        images = _reduced(images)
+        images = reduced(images)
         side = self._side(images)
         last = PatchLayer(side, self.n_patches, self.whitening, self.bandwidth, self.dictionary)
         if self.layers == 1:
@@ -230,17 +227,17 @@ class Patches(Kernel):
         )
         first = few.fitted_to(images, generator)
         last.set_params(side=2, whitening=None)
-        return [first, last.fitted_to(_map_of(first, images), generator)]
+        return [first, last.fitted_to(map_of(first, images), generator)]
 
     # Values
 
     def against(self, Y: Any) -> KernelColumns:
         right = self.features(Y)
-        block, like = self.top.against(right.to(_dtype(Y))), _dtype(Y)
+        block, like = self.top.against(right.to(precision_of(Y))), precision_of(Y)
         return lambda X: block(self.features(X).to(like))
 
     def diag(self, X: Any) -> Tensor:
-        return self.top.diag(self.features(X).to(_dtype(X)))
+        return self.top.diag(self.features(X).to(precision_of(X)))
 
     @torch.no_grad()
     def features(self, X: Any) -> Tensor:
@@ -304,7 +301,7 @@ class Patches(Kernel):
         """Pictures, and mirrored ones if asked for, as the last layer takes them: reduced, after the layers before."""
         if not self.is_fitted:
             raise ValueError("Patches depend on data: call kernel.fitted(X) first.")
-        images = _reduced(self._images(X).to(PRECISIONS[self.precision]))
+        images = reduced(as_pictures(X, self.shape).to(PRECISIONS[self.precision]))
         expected = self.layers_[0].dictionary_.shape[1] // self.layers_[0].side ** 2
         if images.shape[3] != expected:
             raise ValueError(
@@ -312,39 +309,12 @@ class Patches(Kernel):
             )
         found = [images, images.flip(2)] if self.mirror else [images]
         for layer in self.layers_[:-1]:
-            found = [_map_of(layer, each) for each in found]
+            found = [map_of(layer, each) for each in found]
         return found
 
     @property
     def _layer(self) -> PatchLayer:
         return self.layers_[-1]
-
-    def _images(self, X: Any) -> Tensor:
-        """Rows as pictures, (n, h, w, c)."""
-        if isinstance(X, SparseRows):
-            raise TypeError("Patches are parts of pictures, and these rows are sparse.")
-        if not isinstance(X, Tensor):
-            try:
-                X = torch.as_tensor(writable(np.asarray(X)))
-            except (TypeError, ValueError, RuntimeError):
-                raise TypeError(
-                    "Patches are parts of pictures: give arrays (n, h, w) or (n, h, w, c)."
-                ) from None
-        X = X if X.is_floating_point() else X.float()
-        if X.ndim == 2 and self.shape is not None:
-            if X.shape[1] != math.prod(self.shape):
-                raise ValueError(
-                    f"Patches(shape={tuple(self.shape)}) does not fit rows of {X.shape[1]} numbers."
-                )
-            X = X.reshape(len(X), *self.shape)
-        if X.ndim == 3:
-            X = X[..., None]
-        if X.ndim != 4 or min(X.shape[1:]) < 1:
-            raise ValueError(
-                f"Patches are parts of pictures (n, h, w) or (n, h, w, c); got rows of shape {tuple(X.shape[1:])}. Say "
-                "how to read flattened pictures: Patches(shape=(28, 28))."
-            )
-        return X
 
     def _side(self, images: Tensor) -> int:
         shortest = min(images.shape[1:3])
@@ -355,7 +325,7 @@ class Patches(Kernel):
         """The weights of positions in cells, (cells^2, h w)."""
         height, width = images.shape[1:3]
         cells = (3 if min(height, width) >= 12 else 2) if self.cells == "auto" else int(self.cells)
-        rule = _bells if self.pooling == "gaussian" else _means
+        rule = bells if self.pooling == "gaussian" else means
         weights = torch.einsum("ci,dj->cdij", rule(height, cells), rule(width, cells))
         return weights.flatten(0, 1).flatten(1)
 
@@ -398,64 +368,6 @@ class Patches(Kernel):
         return None
 
 
-def _dtype(X: Any) -> torch.dtype:
-    found = X.dtype if isinstance(X, Tensor) else torch.as_tensor(np.asarray(X)[:0]).dtype
-    return found if found in (torch.float32, torch.float64) else torch.float32
-
-
-def _say_if_large(images: Tensor) -> None:
-    height, width = images.shape[1:3]
-    if max(height, width) > LARGEST:
-        small = tuple(_reduced(images[:1]).shape[1:3])
-        warn(
-            f"Pictures of {height} × {width} pixels are averaged down to {small[0]} × {small[1]} before patches."
-        )
-
-
-def _reduced(images: Tensor) -> Tensor:
-    """Pictures of at most 64 pixels a side: means over blocks of pixels."""
-    longest = max(images.shape[1:3])
-    if longest <= FINEST:
-        return images
-    factor = math.ceil(longest / FINEST)
-    size = (max(1, round(images.shape[1] / factor)), max(1, round(images.shape[2] / factor)))
-    return functional.adaptive_avg_pool2d(images.permute(0, 3, 1, 2), size).permute(0, 2, 3, 1)
-
-
 def _entries_below(n_patches: int) -> int:
     """Entries of the first layer's dictionary."""
     return max(1, min(64, n_patches))
-
-
-def _map_of(layer: PatchLayer, images: Tensor) -> Tensor:
-    """A layer's features, pooled to every second pixel: (b, h, w, c) -> (b, ceil(h / 2), ceil(w / 2), m)."""
-    sizes, weights = _halving(*images.shape[1:3])
-    return layer.pooled(images, weights).view(len(images), *sizes, -1)
-
-
-def _halving(height: int, width: int) -> tuple[tuple[int, int], Tensor]:
-    """Every second pixel: sizes, and bells around them, (h' w', h w)."""
-    sizes = math.ceil(height / 2), math.ceil(width / 2)
-    weights = torch.einsum("ci,dj->cdij", _bells(height, sizes[0]), _bells(width, sizes[1]))
-    return sizes, weights.flatten(0, 1).flatten(1)
-
-
-def _means(n: int, cells: int) -> Tensor:
-    """Means over cells of n positions, which overlap where n is not a multiple: (cells, n), rows sum to one.
-
-    >>> _means(3, 2).tolist()
-    [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]
-    """
-    cells = min(cells, n)
-    weights = torch.zeros(cells, n, dtype=torch.float64)
-    for i in range(cells):
-        weights[i, i * n // cells : -(-(i + 1) * n // cells)] = 1
-    return weights / weights.sum(1, keepdim=True)
-
-
-def _bells(n: int, cells: int) -> Tensor:
-    """Gaussian bells around the middles of cells, half a cell wide: (cells, n), rows sum to one."""
-    cells = min(cells, n)
-    places, middles = (torch.arange(n) + 0.5) / n, (torch.arange(cells) + 0.5) / cells
-    weights = ((places - middles[:, None]).double() * (2 * cells)).square_().mul_(-0.5).exp_()
-    return weights / weights.sum(1, keepdim=True)

@@ -26,13 +26,14 @@ from krepes.base.split import ByFold, Parts, Split
 from krepes.base.validation import check_choice, check_count
 from krepes.features import FeatureSpace, Run
 from krepes.features.choices import LandmarkRows
+from krepes.features.kernel_choice import clearly_lower
 from krepes.kernels import Kernel, Reweighted
 from krepes.kernels.vectors import RadialKernel
 from krepes.machines.cells.all_rows import AllRows, KeepAllRows
 from krepes.machines.cells.cell_search import LEFT_OUT, WORTH, CellData, CellSearch
 from krepes.machines.cells.local_plan import LocalPlan, metric_root
 from krepes.machines.cells.partition import DIRECTIONS, Partition, grown
-from krepes.machines.compared_errors import TriedByLeaveOneOut, clearly_lower
+from krepes.machines.compared_errors import TriedByLeaveOneOut
 from krepes.machines.kept_rows import KeepRows, KeptRows, placed_blocks
 from krepes.machines.kernel_search import KernelSearch, standardising
 from krepes.machines.normal_equations import NormalEquations

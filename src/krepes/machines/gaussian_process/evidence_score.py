@@ -25,11 +25,12 @@ from scipy.optimize import Bounds, minimize
 from sklearn.base import clone
 from torch import Tensor
 
+from krepes.features.kernel_choice import KernelChoice, Tried, short_name
 from krepes.kernels import Gaussian, Kernel, Laplacian, Matern, Reweighted
 from krepes.kernels.automatic import MOST_COLUMNS
 from krepes.kernels.vectors import RadialKernel, median_distance
 from krepes.machines.gaussian_process.sample_evidence import SampleEvidence, has_scales, scaled_kernel
-from krepes.machines.kernel_search import KernelChoice, Labelled, Score, Trials, Tried, short_name
+from krepes.machines.kernel_search import Labelled, Score, Trials
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates
 

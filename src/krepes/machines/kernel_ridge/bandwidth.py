@@ -36,10 +36,10 @@ from torch import Tensor
 
 from krepes.base.linalg import effective_rank, symmetric
 from krepes.base.rows import Rows, SparseRows, dense, take_rows
+from krepes.features.kernel_choice import clearly_lower
 from krepes.features.space import FeatureSpace
 from krepes.kernels import Kernel, Reweighted
 from krepes.kernels.vectors import RadialKernel, as_rows, median_distance
-from krepes.machines.compared_errors import clearly_lower
 from krepes.machines.kept_rows import placed_blocks
 from krepes.machines.kernel_ridge.sample_fit import MOST_ROWS, Sample
 from krepes.machines.kernel_ridge.solution import RidgeSolution

@@ -28,11 +28,12 @@ import numpy as np
 from torch import Tensor
 
 from krepes.base.rows import SparseRows, take_rows
+from krepes.features.kernel_choice import KernelChoice, clearly_lower
 from krepes.kernels import Gaussian, Kernel, Laplacian
-from krepes.machines.compared_errors import TriedByLeaveOneOut, clearly_lower
+from krepes.machines.compared_errors import TriedByLeaveOneOut
 from krepes.machines.input_metric import METRICS
 from krepes.machines.kernel_ridge.sample_fit import MOST_ROWS, Sample, Walk, fit_in_metric
-from krepes.machines.kernel_search import KernelChoice, Labelled, Score, Trials
+from krepes.machines.kernel_search import Labelled, Score, Trials
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates
 

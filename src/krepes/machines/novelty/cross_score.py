@@ -18,9 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from krepes.features.kernel_choice import KernelChoice, Tried
 from krepes.kernels import Gaussian, Kernel, Laplacian, Reweighted
 from krepes.kernels.vectors import as_rows
-from krepes.machines.kernel_search import InMetric, KernelChoice, Labelled, Score, Trials, Tried, has_rule
+from krepes.machines.kernel_search import InMetric, Labelled, Score, Trials, has_rule
 from krepes.machines.novelty.scores import NoveltyScore, SampleKernel
 from krepes.preprocessing.input_space import InputSpace
 from krepes.preprocessing.preparing import Candidates

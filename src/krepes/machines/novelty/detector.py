@@ -26,7 +26,7 @@ from krepes.features import ChosenKernel, FeatureSpace, FitData, Spec, prepare
 from krepes.features.choices import landmark_count
 from krepes.kernels import Custom, EmpiricalNTK, Kernel, Patches, Precomputed
 from krepes.kernels.vectors import Lengthscale
-from krepes.machines.kernel_search import KernelChoice, Kernels, KernelSearch
+from krepes.machines.kernel_search import Kernels, KernelSearch
 from krepes.machines.normal_equations import unit_features
 from krepes.machines.novelty.calibration import (
     STRETCH,
@@ -212,14 +212,9 @@ class NoveltyDetector(OutlierMixin, OnePassEstimator[NoveltyTotal, NoveltySoluti
         if self.penalty != "auto":
             check_number("penalty", self.penalty, "'auto' or a number", above=0)
             return float(self.penalty)
-        if isinstance(space.choice, KernelChoice) and isinstance(space.choice.chosen, TriedByCrosses):
+        if space.choice is not None and isinstance(space.choice.chosen, TriedByCrosses):
             return space.choice.chosen.penalty
         return SCORES[self.measure].penalty
-
-    @property
-    def choice_(self) -> KernelChoice[TriedByCrosses] | None:
-        choice = self.space_.choice
-        return choice if isinstance(choice, KernelChoice) else None
 
     def _check_holds(self, total: NoveltyTotal, gone: NoveltyTotal) -> None:
         if total.kept is not None and gone.kept is not None:
