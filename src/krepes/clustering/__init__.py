@@ -3,7 +3,9 @@
 from krepes.clustering.codings import Coding, ElasticNet, LeastSquares, MatchingPursuit, Ridge
 from krepes.clustering.estimator import SubspaceClustering
 from krepes.clustering.figures import plot_iterations, within_share
+from krepes.clustering.neighbours import Neighbours, SelfTuning
 from krepes.clustering.projections import Covariance, Filter, Inverse, Precision, Projection
+from krepes.clustering.subspaces import Subspace
 
 __all__ = [
     "Coding",
@@ -13,9 +15,12 @@ __all__ = [
     "Inverse",
     "LeastSquares",
     "MatchingPursuit",
+    "Neighbours",
     "Precision",
     "Projection",
     "Ridge",
+    "SelfTuning",
+    "Subspace",
     "SubspaceClustering",
     "plot_iterations",
     "within_share",

@@ -38,13 +38,14 @@ DENSE_ROWS = 300  # below this all eigenvectors are as cheap as some
 CERTAIN = 1e-9  # eigenvalues closer to 1 than this are 1
 
 
-def affinity(rows: CoefficientRows, n: int, truncation: int | None) -> Affinity:
+def affinity(rows: CoefficientRows, n: int, truncation: int | None, power: int = 1) -> Affinity:
     """W, shape (n, n): a sparse array with `truncation` coefficients per row, a dense array without."""
     if truncation is None or truncation >= n:
-        C = rows(slice(0, n)).abs()
+        C = rows(slice(0, n)).abs() ** power
         C = C / _positive(C.amax(dim=1, keepdim=True))
         return (C + C.mT).double().numpy()
     values, columns = _largest(rows, n, truncation)
+    values **= power
     starts = np.arange(0, n * truncation + 1, truncation)
     C = scipy.sparse.csr_array((values.ravel(), columns.ravel(), starts), shape=(n, n))
     W = (C + C.T).tocsr()
@@ -56,10 +57,14 @@ def _largest(rows: CoefficientRows, n: int, t: int) -> tuple[np.ndarray, np.ndar
     """The t largest magnitudes of every row, relative to the largest, and their columns: both (n, t)."""
     values, columns = np.empty((n, t)), np.empty((n, t), dtype=np.int32)
     for block in row_blocks(n, rows_within(BLOCK_BYTES, 16 * n)):
-        found = rows(block).abs().topk(t, dim=1)
-        values[block] = (found.values / _positive(found.values[:, :1])).double().numpy()
-        columns[block] = found.indices.numpy()
+        values[block], columns[block] = strongest(rows(block), t)
     return values, columns
+
+
+def strongest(C: Tensor, t: int) -> tuple[np.ndarray, np.ndarray]:
+    """The t largest magnitudes of each row of C, relative to the largest, and their columns: both (b, t)."""
+    found = C.abs().topk(t, dim=1)
+    return (found.values / _positive(found.values[:, :1])).double().numpy(), found.indices.numpy()
 
 
 def _positive(largest: Tensor) -> Tensor:

@@ -12,7 +12,8 @@ from torch import Tensor
 from krepes.base.validation import as_array, as_matrix, is_integer
 from krepes.clustering.affinity import Affinity
 from krepes.clustering.estimator import SubspaceClustering
-from krepes.clustering.metric import Iterate, basis_of, iterates, settings_for
+from krepes.clustering.metric import Iterate, iterates, settings_for
+from krepes.clustering.normalization import basis_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

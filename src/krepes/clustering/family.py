@@ -1,0 +1,270 @@
+"""The family of candidates, and which of them fits the rows: a choice without labels.
+
+A candidate is a coding with its normalisation, kernel and ridge. Between them lie three worlds:
+
+    Gaussian, narrow or with a large ridge; neighbours     clouds, and manifolds that are sampled densely
+    Gaussian of 1 to 1.5 medians, ridge about 1            manifolds
+    Gaussian of 5 medians with a small ridge; affine       subspaces: faces under lights, trajectories
+
+Let e_1 <= e_2 <= ... be the smallest eigenvalues of the normalised Laplacian of a candidate's affinity. Its ratio
+
+    mean(e_1 .. e_k) / mean(e_(k+1) .. e_(2k+2))
+
+is 0 where the graph falls into k parts, and near 1 where k parts are as good as more. The smallest ratio wins. It compares
+whole bulks, because one gap, e_k to e_(k+1), is noise on real data. All candidates are tried on some of the rows, only the
+best of them on more. Where subspaces win, the iterates of Algorithm 1 are candidates, too.
+
+Cost: a matrix of distances for every normalisation, O(s^2 d), and one inverse for every candidate, O(s^3), s = 500 to 1000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.cluster._spectral import cluster_qr
+from torch import Tensor
+
+from krepes.clustering.affinity import leading_eigenpairs
+from krepes.clustering.codings import Coding, Ridge
+from krepes.clustering.counting import Count, count_clusters
+from krepes.clustering.metric import Iterate, Settings, iterates
+from krepes.clustering.neighbours import Neighbours, SelfTuning
+from krepes.clustering.normalization import NormalizedRows
+from krepes.kernels import Gaussian, Kernel, Linear
+
+GAUSSIANS = ((0.5, 1.0), (0.5, 10.0), (1.0, 1.0), (1.5, 0.1), (1.5, 1.0), (5.0, 0.01), (5.0, 0.1))
+PLAIN = ((0.5, 1.0), (0.5, 10.0), (1.0, 1.0))  # Gaussians of rows with their lengths
+AFFINE = (0.0001, 0.003, 0.01, 0.1, 1.0)
+OF_PICTURES = ((1.5, 1.0), (5.0, 0.1))
+SCREENED_ROWS, COMPARED_ROWS = 500, 1000  # or more, where there are many clusters
+FINALISTS = 3
+MOST_CLUSTERS = 40  # looked for
+COUNTED_BY = ("Gaussian of 0.5 medians, ridge 10", "Gaussian of 1 medians, ridge 1", "Gaussian of 1.5 medians, ridge 0.1")
+COUNTED_BY += ("Gaussian of 5 medians, ridge 0.01", "affine, ridge 0.0001", "affine, ridge 0.01")
+# Ratios of these worlds are multiplied before they are compared: graphs of equal weights have smaller ones for the same
+# quality, and patches are the better features of pictures, unless these are subspaces.
+HANDICAP = {"neighbours": 1.6, "pictures": 0.8}
+CLEAN, EXACT = 0.12, 1e-3  # ratio of the affine graph, and error of its regressions, where subspaces have no noise
+STRAY = 0.1  # of n / k rows: a smaller cluster is one
+STRUCTURE = 0.9  # of the ratio that normal rows have
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a candidate makes an affinity.
+
+    Attributes
+    ----------
+    world : "gaussian", "plain", "subspaces", "affine", "neighbours", "pictures" or "projected"
+    """
+
+    world: str
+    name: str
+    kernel: Kernel
+    ridge: float = 1.0
+    normalization: str = "unit"
+    coding: Coding = Ridge()
+    truncation: int = 7
+    power: int = 1
+
+    @property
+    def source(self) -> str:
+        return "pictures" if self.world == "pictures" else "rows"
+
+    def settings(self, base: Settings, n: int) -> Settings:
+        """Those of its own; coefficients that are kept are at most as many as other rows."""
+        return replace(
+            base,
+            kernel=self.kernel,
+            coding=self.coding,
+            regularization=self.ridge,
+            normalization=self.normalization,
+            truncation=min(self.truncation, n - 1),
+            power=self.power,
+            n_landmarks=None,
+        )
+
+
+def gaussian(world: str, width: float, ridge: float, normalization: str = "unit") -> Recipe:
+    of = {"plain": " of rows as given", "pictures": " of patches"}.get(world, "")
+    kernel = Gaussian(f"{width * 2**0.5} median")
+    return Recipe(world, f"Gaussian of {width:g} medians{of}, ridge {ridge:g}", kernel, ridge, normalization)
+
+
+def recipes(n: int, k: int, pictures: bool) -> Iterator[Recipe]:
+    """All candidates for n rows in k clusters, without projected ones."""
+    for width, ridge in GAUSSIANS:
+        yield gaussian("subspaces" if width == 5.0 else "gaussian", width, ridge)
+    for width, ridge in PLAIN:
+        yield gaussian("plain", width, ridge, "global")
+    for width, ridge in OF_PICTURES if pictures else ():
+        yield gaussian("pictures", width, ridge)
+    more = int(np.clip(n / (10 * k), 7, 20))
+    for ridge in AFFINE:
+        name = f"affine, ridge {ridge:g}"
+        yield Recipe("affine", name, Linear(), ridge, "affine", truncation=more)
+    for name, coding, t, normalization in (
+        ("10 nearest rows", Neighbours(10), 10, "global"),
+        ("5 nearest of unit rows", Neighbours(5), 5, "unit"),
+        ("self-tuning distances", SelfTuning(7), 15, "global"),
+    ):
+        yield Recipe("neighbours", name, Linear(), 1.0, normalization, coding, t)
+
+
+def ratio(values: np.ndarray, k: int) -> float:
+    """mean(e_1 .. e_k) / mean(e_(k+1) .. e_(2k+2)), from eigenvalues 1 - e in descending order.
+
+    >>> round(ratio(np.array([1.0, 0.8, 0.5, 0.5, 0.5]), 2), 3)
+    0.2
+    """
+    e = np.maximum(1 - values, 0)
+    following = e[k : 2 * k + 2]
+    return float(e[:k].mean() / max(following.mean(), 1e-9)) if len(following) else 1.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A recipe on some rows, in a metric."""
+
+    recipe: Recipe
+    iterate: Iterate
+    seed: int
+
+    @cached_property
+    def eigenpairs(self) -> tuple[np.ndarray, np.ndarray]:
+        k = self.iterate.settings.n_clusters or MOST_CLUSTERS
+        return leading_eigenpairs(self.iterate.affinity, 2 * k + 2, np.random.default_rng(self.seed))
+
+    def ratio(self, k: int) -> float:
+        return ratio(self.eigenpairs[0], k)
+
+    def score(self, k: int) -> float:
+        """The ratio as it is compared; clusters of hardly any rows count after all others."""
+        labels = cluster_qr(self.eigenpairs[1][:, :k])
+        stray = np.bincount(labels, minlength=k).min() < STRAY * len(labels) / k
+        return self.ratio(k) * HANDICAP.get(self.recipe.world, 1.0) + stray
+
+    def is_clean(self, k: int) -> bool:
+        """Whether rows lie on affine subspaces without noise: near-exact regressions, whose graph falls apart by itself."""
+        if self.recipe.world != "affine" or self.ratio(k) > CLEAN:
+            return False
+        X = self.iterate.X
+        error = (X - self.iterate.coefficients(slice(None)) @ X).square().sum()
+        return bool(error < EXACT * (X - X.mean(0)).square().sum())
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the family came to.
+
+    Attributes
+    ----------
+    recipe : Recipe
+    iterate : Iterate
+        Of the rows on which it won; it has the product of projections, where one of these won.
+    n_clusters : int
+    table : list of dict
+        Every candidate: name, world, ratio, on how many rows, and whether it was chosen; the best first.
+    history : list of dict
+        The iterates of Algorithm 1, where they were tried.
+    count : Count or None
+        How the number of clusters was found, where it was not given.
+    """
+
+    recipe: Recipe
+    iterate: Iterate
+    n_clusters: int
+    table: list[dict[str, Any]]
+    history: list[dict[str, Any]]
+    count: Count | None
+
+
+def choose(sources: Mapping[str, Tensor], settings: Settings, seed: int) -> Choice:
+    """The best candidate for rows, and for features of pictures where these are given."""
+    n, k = len(sources["rows"]), settings.n_clusters or MOST_CLUSTERS // 4
+    order = np.random.default_rng(seed).permutation(n)
+    some, more = (np.sort(order[: max(size, 15 * k)]) for size in (SCREENED_ROWS, COMPARED_ROWS))
+    tried = _judged(recipes(len(some), k, "pictures" in sources), sources, some, settings, seed)
+    count = None
+    if settings.n_clusters is None:
+        count = _counted(tried, settings, seed)
+        k = count.n_clusters
+    settings = replace(settings, n_clusters=k)
+    scores = {each.recipe: each.score(k) for each in tried}
+    tried.sort(key=lambda each: scores[each.recipe])
+    clean = [each for each in tried if each.recipe.ridge == AFFINE[0] and each.is_clean(k)]
+    if clean:
+        tried = clean + [each for each in tried if each is not clean[0]]
+    elif len(more) > len(some):
+        best = _judged([each.recipe for each in tried[:FINALISTS]], sources, more, settings, seed)
+        tried = sorted(best, key=lambda each: each.score(k)) + tried[FINALISTS:]
+    projected: list[Candidate] = []
+    if not clean and settings.projection is not None and tried[0].recipe.world in ("subspaces", "affine"):
+        projected = _projected(sources["rows"][more], settings, seed)
+        tried = sorted([tried[0], *projected], key=lambda each: each.score(k)) + tried[1:]
+    history = [{"iteration": each.iterate.index, "ratio": each.ratio(k)} for each in projected]
+    return Choice(tried[0].recipe, tried[0].iterate, k, _table(tried, k), history or [{"iteration": 0}], count)
+
+
+def _table(tried: Sequence[Candidate], k: int) -> list[dict[str, Any]]:
+    """The candidates as they are told, the one chosen first."""
+    return [
+        {
+            "name": each.recipe.name,
+            "world": each.recipe.world,
+            "ratio": each.ratio(k),
+            "rows": len(each.iterate.X),
+            "chosen": place == 0,
+        }
+        for place, each in enumerate(tried)
+    ]
+
+
+def _counted(tried: Sequence[Candidate], settings: Settings, seed: int) -> Count:
+    """The number of clusters, or one where normal rows with the same covariance have as much structure."""
+    voters = [each for each in tried if each.recipe.name in COUNTED_BY]
+    n = len(voters[0].iterate.X)
+    count = count_clusters([(each.iterate.affinity, *each.eigenpairs) for each in voters], min(MOST_CLUSTERS, n // 6))
+    k = count.n_clusters
+    if k < 2:
+        return count
+    rows = voters[0].iterate.X
+    generator = torch.Generator().manual_seed(seed)
+    G = torch.randn(n, n, generator=generator, dtype=rows.dtype) / n**0.5
+    null = G @ (rows - rows.mean(0)) + rows.mean(0)
+    compared = [each for each in voters if each.recipe.world != "affine"]
+    by_chance = _judged([each.recipe for each in compared], {"rows": null}, np.arange(n), settings, seed)
+    shares = [real.ratio(k) / max(each.ratio(k), 1e-9) for real, each in zip(compared, by_chance)]
+    return count if min(shares) < STRUCTURE else replace(count, n_clusters=1, structure=False)
+
+
+def _judged(
+    given: Iterable[Recipe], sources: Mapping[str, Tensor], rows: np.ndarray, settings: Settings, seed: int
+) -> list[Candidate]:
+    """Candidates on some of the rows; those with one normalisation share their distances."""
+    shared: dict[tuple[str, str], NormalizedRows] = {}
+    found = []
+    for recipe in given:
+        X = sources[recipe.source][rows]
+        place = recipe.source, recipe.normalization
+        if place not in shared:
+            shared[place] = NormalizedRows(X, recipe.normalization)
+        own = recipe.settings(settings, len(X))
+        found.append(Candidate(recipe, Iterate(X, None, 0, own, seed, shared[place]), seed))
+    return found
+
+
+def _projected(rows: Tensor, settings: Settings, seed: int) -> list[Candidate]:
+    """The iterates of Algorithm 1 after the rows as given."""
+    base = gaussian("projected", 1.5, 1.0)
+    own = base.settings(settings, len(rows))
+    return [
+        Candidate(replace(base, name=f"projection {each.index}"), each, seed)
+        for each in iterates(rows, own, seed)
+        if each.index
+    ]
