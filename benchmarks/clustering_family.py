@@ -4,8 +4,8 @@
     python benchmarks/clustering_family.py candidates | hopkins | counts | large [--seconds 600]
 
 Sets have at most 1200 rows, drawn with seed 0; columns of tables are standardised, pictures are not. Cells are kept in
-results/clustering_family_cells.json as they are computed, so that a run may be stopped and goes on; what is recorded are
-means over the cells that are there. NMI, ARI, error of the best matching of clusters and classes, seconds.
+results/clustering_family_cells.json as they are computed, so that a run may be stopped and goes on; recorded are means
+over the cells that are there. NMI, ARI, error of the best matching of clusters and classes, seconds.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from recording import HERE, data_file, record
-from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.preprocessing import StandardScaler
 
-from krepes.clustering import SubspaceClustering
+from krepes.clustering import SubspaceClustering, clustering_error
 from krepes.clustering.affinity import assign
-from krepes.clustering.family import Candidate, recipes
+from krepes.clustering.family import Candidate, recipes, recipes_of_pictures
 from krepes.clustering.metric import Iterate, settings_for
-from krepes.clustering.search import feature_sources, picture_shape
+from krepes.clustering.search import Pictures, picture_shape
 
 CELLS = HERE / "results" / "clustering_family_cells.json"
 Data = tuple[np.ndarray, np.ndarray]
@@ -122,18 +122,11 @@ METHODS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
 }
 
 
-def error(y: np.ndarray, labels: np.ndarray) -> float:
-    """The share of rows outside their class, with clusters and classes matched as well as possible."""
-    counts = np.zeros((max(y.max(), labels.max()) + 1,) * 2)
-    np.add.at(counts, (y, labels), 1)
-    return float(1 - counts[linear_sum_assignment(-counts)].sum() / len(y))
-
-
 def judged(y: np.ndarray, labels: np.ndarray, start: float, started: float) -> dict[str, Any]:
     return {
         "nmi": round(float(normalized_mutual_info_score(y, labels)), 4),
         "ari": round(float(adjusted_rand_score(y, labels)), 4),
-        "error": round(error(y, labels), 4),
+        "error": round(clustering_error(y, labels), 4),
         "seconds": round(time.perf_counter() - start, 1),
         "processor seconds": round(time.process_time() - started, 1),
     }
@@ -148,12 +141,12 @@ class Cells:
     def read(self) -> dict[str, Any]:
         return json.loads(CELLS.read_text()) if CELLS.exists() else {}
 
-    def __call__(self, key: str, compute: Callable[[], dict[str, Any]]) -> None:
+    def __call__(self, key: str, compute: Callable[..., dict[str, Any]], *of: Any) -> None:
         if key in self.read() or time.perf_counter() > self.end:
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = compute()
+            found = compute(*of)
         cells = self.read() | {key: found}
         CELLS.write_text(json.dumps(cells, indent=1) + "\n")
         print(key, found, flush=True)
@@ -163,13 +156,16 @@ def compare(cells: Cells, sets: list[str], methods: list[str]) -> None:
     for name in sets:
         X, y = SETS[name]()
         for method in methods:
-            cells(f"{name} | {method}", lambda: fit(METHODS[method], X, y))
+            cells(f"{name} | {method}", fit, METHODS[method], X, y)
     found = cells.read()
     figures = {}
     for method in METHODS:
         own = [found[key] for name in SETS if (key := f"{name} | {method}") in found]
         if own:
-            means = {part: round(float(np.mean([cell[part] for cell in own])), 3) for part in ("nmi", "ari", "error")}
+            means = {
+                part: round(float(np.mean([cell[part] for cell in own])), 3)
+                for part in ("nmi", "ari", "error")
+            }
             figures[method] = means | {"sets": len(own)}
     record("clustering_family", figures)
 
@@ -184,17 +180,17 @@ def candidates(cells: Cells, sets: list[str]) -> None:
     for name in sets:
         X, y = SETS[name]()
         k = int(y.max()) + 1
-        sources = None
-        for recipe in recipes(len(X), k, picture_shape(X) is not None):
+        rows = torch.from_numpy(flat(X))
+        shape = picture_shape(X)
+        sources = {"rows": rows, "pictures": Pictures(rows, shape, 0) if shape else rows}
+        for recipe in [*recipes(len(X), k), *(recipes_of_pictures() if shape else ())]:
             key = f"{name} | candidate: {recipe.name}"
-            if key in cells.read():
-                continue
-            sources = sources or feature_sources(X)
-            cells(key, lambda: alone(recipe, sources[recipe.source], y, k))
+            cells(key, alone, recipe, sources[recipe.source], y, k)
 
 
 def alone(recipe: Any, rows: Any, y: np.ndarray, k: int) -> dict[str, Any]:
     start, started = time.perf_counter(), time.process_time()
+    rows = rows if isinstance(rows, torch.Tensor) else rows(np.arange(len(y)))
     settings = recipe.settings(settings_for(SubspaceClustering(k), *([len(y)] * 2), rows.shape[1]), len(y))
     candidate = Candidate(recipe, Iterate(rows, None, 0, settings, 0), 0)
     labels = assign(candidate.eigenpairs[1][:, :k], k, 10, np.random.default_rng(0))
@@ -214,8 +210,8 @@ def sequences() -> Any:
 def hopkins(cells: Cells, step: int) -> None:
     """Error in % and the number of clusters found, on every `step`-th sequence first, then on the others."""
     for i, name, X, y in sorted(sequences(), key=lambda each: (each[0] % step != 0, each[0])):
-        cells(f"Hopkins {i} {name} | default", lambda: fit(METHODS["default"], X, y))
-        cells(f"Hopkins {i} {name} | count", lambda: count(X, y))
+        cells(f"Hopkins {i} {name} | default", fit, METHODS["default"], X, y)
+        cells(f"Hopkins {i} {name} | count", count, X, y)
     found = {key: cell for key, cell in cells.read().items() if key.startswith("Hopkins")}
     errors = [100 * cell["error"] for key, cell in found.items() if key.endswith("default")]
     record(
@@ -243,15 +239,19 @@ def count(X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
 
 def shares(counts: list[dict[str, Any]]) -> dict[str, Any]:
     away = np.array([abs(cell["found"] - cell["true"]) for cell in counts])
-    return {"counted": len(away), "exact": round(float((away == 0).mean()), 3), "within one": round(float((away <= 1).mean()), 3)}
+    exact, near = (round(float((away <= most).mean()), 3) for most in (0, 1))
+    return {"counted": len(away), "exact": exact, "within one": near}
 
 
 def counts(cells: Cells, sets: list[str]) -> None:
     for name in sets:
         X, y = SETS[name]()
-        cells(f"{name} | count", lambda: count(X, y))
+        cells(f"{name} | count", count, X, y)
     found = cells.read()
-    record("clustering_family_counts", shares([found[key] for name in SETS if (key := f"{name} | count") in found]))
+    record(
+        "clustering_family_counts",
+        shares([found[key] for name in SETS if (key := f"{name} | count") in found]),
+    )
 
 
 def large(cells: Cells) -> None:
@@ -265,7 +265,7 @@ def large(cells: Cells) -> None:
             else:
                 X = np.einsum("na,nad->nd", rng.normal(size=(n, 4)), rng.normal(size=(20, 4, 30))[y])
                 X += 0.1 * rng.normal(size=X.shape)
-            cells(f"{kind}, {n} rows | large", lambda: fit(METHODS["default"], X, y))
+            cells(f"{kind}, {n} rows | large", fit, METHODS["default"], X, y)
 
 
 def main() -> None:

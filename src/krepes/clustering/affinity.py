@@ -29,6 +29,7 @@ from sklearn.cluster import KMeans
 from torch import Tensor
 
 from krepes.base.blocks import row_blocks, rows_within
+from krepes.base.reporting import warn
 from krepes.clustering.self_expression import Index
 
 Affinity: TypeAlias = np.ndarray | scipy.sparse.csr_array  # W, shape (n, n)
@@ -38,14 +39,13 @@ DENSE_ROWS = 300  # below this all eigenvectors are as cheap as some
 CERTAIN = 1e-9  # eigenvalues closer to 1 than this are 1
 
 
-def affinity(rows: CoefficientRows, n: int, truncation: int | None, power: int = 1) -> Affinity:
+def affinity(rows: CoefficientRows, n: int, truncation: int | None) -> Affinity:
     """W, shape (n, n): a sparse array with `truncation` coefficients per row, a dense array without."""
     if truncation is None or truncation >= n:
-        C = rows(slice(0, n)).abs() ** power
+        C = rows(slice(0, n)).abs()
         C = C / _positive(C.amax(dim=1, keepdim=True))
         return (C + C.mT).double().numpy()
     values, columns = _largest(rows, n, truncation)
-    values **= power
     starts = np.arange(0, n * truncation + 1, truncation)
     C = scipy.sparse.csr_array((values.ravel(), columns.ravel(), starts), shape=(n, n))
     W = (C + C.T).tocsr()
@@ -181,3 +181,22 @@ def assign(vectors: np.ndarray, n_clusters: int, n_init: int, generator: np.rand
     points = vectors / np.where(norm > 0, norm, 1)
     seed = int(generator.integers(2**31))
     return KMeans(n_clusters, n_init=n_init, random_state=seed).fit(points).labels_
+
+
+def cut(W: Affinity, n_clusters: int, n_init: int, generator: np.random.Generator) -> np.ndarray:
+    """Labels of the rows of an affinity, by its leading eigenvectors."""
+    if not W.sum() > 0:
+        raise ValueError(
+            "No row is expressed by others, so that there is nothing to cluster by. Try kernel='gaussian'."
+        )
+    count, _ = components(W)
+    if count > n_clusters:
+        warn(f"The affinity has {count} components for {n_clusters} clusters: the smallest are put together.")
+    _, vectors = leading_eigenpairs(W, max(n_clusters, count), generator)
+    return assign(vectors, n_clusters, n_init, generator)
+
+
+def shares(votes: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+    """Votes (n, k) as shares of each row's sum; rows without votes take the shares given for them."""
+    total = votes.sum(1, keepdims=True)
+    return np.where(total > 0, votes / np.where(total > 0, total, 1), otherwise)

@@ -4,10 +4,10 @@
     Q(k) = sum_c [ W_cc / w - (d_c / w)^2 ]       modularity of the cut into k: W_cc the affinity within cluster c,
                                                   d_c its degrees, w their sum                                  [newman]
 
-Without clusters e_k grows as a power of k (Weyl's law), and k log(e_(k+1) / e_k) is the same for every k: the factor k makes
-gaps comparable. Eigenvalues see gaps between many clusters badly, modularity alone splits dense samples finer and finer;
-the product is better than each (docs/clustering.md has the figures). The largest score wins. Where another k, not next
-to it, scores nearly as much, the answer is not sure.
+Without clusters e_k grows as a power of k (Weyl's law), and k log(e_(k+1) / e_k) is the same for every k: the factor k
+makes gaps comparable. Gaps alone see many clusters badly, modularity alone splits dense samples finer and finer; the
+product is better than each (docs/clustering.md has the figures). The largest score wins. Where another k, not next to
+it, scores nearly as much, the answer is not sure.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from krepes.base.codec import decode, encode
 from krepes.base.components import named_parts
 from krepes.base.reporting import warn
 from krepes.base.validation import check_squares, estimator_rows
-from krepes.clustering.affinity import BLOCK_BYTES, Affinity, assign, components, leading_eigenpairs, linked
+from krepes.clustering.affinity import BLOCK_BYTES, cut, linked, shares
 from krepes.clustering.codings import Coding
 from krepes.clustering.metric import precomputed, settings_for, tries_family
 from krepes.clustering.normalization import basis_of
@@ -34,48 +34,51 @@ from krepes.clustering.search import (
     picture_shape,
     spread_affinity,
 )
-from krepes.clustering.stored import StoredClusters, stored_parameters
+from krepes.clustering.stored import StoredClusters, stored_of
 from krepes.clustering.subspaces import subspaces_of
 from krepes.kernels import Kernel
 
 
 class SubspaceClustering(ClusterMixin, BaseEstimator):
-    """Find clusters of rows that can be expressed by one another, in a metric that is learned for this.
+    """Find clusters of rows that can be expressed by one another.
 
-    Every row is predicted from the others by kernel ridge regression. The mean local covariance of these regressions
-    gives a projection of the data, and both steps are repeated. The coefficients make an affinity matrix, which
-    spectral clustering cuts into clusters.
+    By default a family of codings is tried, from neighbour graphs to affine subspaces, with and without a metric that
+    is learned, and the one whose graph falls apart best is used (`krepes.clustering.family`). A kernel, coding,
+    regularization, truncation, normalization, selection, number of landmarks or filter that is given asks for one
+    method with it:
 
         c_i = argmin |phi(x_i) - phi(X_-i) c|^2 + lam |c|^2,    W = |C| + |C|^T                     [zou, Alg. 1]
+
+    whose mean local covariance gives a projection of the data; both steps are repeated. Spectral clustering cuts W.
 
     Parameters
     ----------
     n_clusters : int or None, default=None
-        None estimates it from the eigengap of the affinity (at most 50).
-    kernel : "auto", Kernel, name or callable, default="auto"
-        "auto" is a Gaussian kernel whose lengthscale is 1.5 median distances, computed again after every projection.
-        With a projection the kernel must be a function of |x - y| or of x.y.
+        None estimates it (`krepes.clustering.counting`), or, with one method, takes the eigengap of the affinity.
+    kernel : "auto", "precomputed", Kernel, name or callable, default="auto"
+        "precomputed": X is a matrix of kernel values, (n, n), or (b, n) for new rows. With one method "auto" is a
+        Gaussian of 1.5 median distances, computed again after every projection, and a projection needs a function of
+        |x - y| or of x.y.
     n_iterations : int, default=8
         The largest number of projections. 0, or `projection=None`, is KTRR [zhen].
-    regularization : float, default=1.0
-        The ridge lam, relative to the mean of k(x, x).
+    regularization : float or "auto", default="auto"
+        The ridge lam, relative to the mean of k(x, x); 1 with one method.
     projection : "precision", "covariance", "inverse", Projection, function or None, default="precision"
         How the local covariance changes the data. `projection__filter` is its second regularisation, relative to
         the largest eigenvalue. A function is a filter of the eigenvalues, given as shares of the largest.
-    truncation : int or None, default=7
-        How many of its largest coefficients a row keeps.
-    normalization : "auto", "unit", "global" or "none", default="auto"
-        How rows are scaled after every projection. auto gives every row unit length, or, for kernels of x.y, divides
-        all rows by one number.
-    selection : "eigengap" or "last", default="eigengap"
+    truncation : int, "auto" or None, default="auto"
+        How many of its largest coefficients a row keeps; 7 with one method.
+    normalization : "auto", "unit", "global", "affine" or "none", default="auto"
+        How rows are scaled after every projection. With one method every row has unit length, or, for kernels of x.y,
+        all rows are divided by one number.
+    selection : "auto", "eigengap" or "last", default="auto"
         Which iteration's affinity is cut: the one with the largest relative eigengap, or the last, as published.
-    coding : "ridge", "least_squares", "matching_pursuit", "elastic_net" or Coding, default="ridge"
-        What gives the coefficients; the others are baselines (use them with `projection=None`), or act on the data
-        in the metric that the ridge regressions have learned.
+    coding : "auto", "ridge", "least_squares", "matching_pursuit", "elastic_net", "neighbours", "self_tuning" or Coding
+        What gives the coefficients. The others act on the data as given (`projection=None`), or in the metric that the
+        ridge regressions have learned.
     n_landmarks : int, "auto" or None, default="auto"
-        Nyström features for the regressions; None computes with the n x n kernel matrix. "auto" takes landmarks where
-        the kernel has fewer features than there are rows (then nothing is approximated), and 500 for more than 4096
-        rows.
+        Nyström features for the regressions of one method; None computes with the n x n kernel matrix. "auto" takes
+        them where the kernel has fewer features than there are rows, and 500 for more than 4096 rows.
     n_init : int, default=10
         How many times K-means starts.
     random_state : int, RandomState or None, default=None
@@ -83,16 +86,24 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):
     Attributes
     ----------
     labels_ : array of shape (n,)
+    memberships_ : array of shape (n, k)
+        Soft assignments: the share of every cluster in a row's affinity.
     affinity_matrix_ : array, or sparse array with a truncation, of shape (n, n)
+    selection_ : list of dict
+        The candidates, the one chosen first: name, world, ratio (small is good), rows, chosen. Empty for one method.
+    count_ : Count or None
+        Where the number of clusters was looked for: candidates with scores, `sure`, `structure`.
+    subspaces_ : list of Subspace
+        Mean, basis and dimension of every cluster, in the features of X.
     projection_ : array of shape (d, r)
-        Rows times this, normalised, are the data in the metric found; the identity if none was learned.
+        Rows (or features of pictures) times this, normalised, are the data in the metric found.
     kernel_ : Kernel
         The kernel used, with numbers for its parameters.
     n_clusters_ : int
     n_iter_ : int
-        The iteration chosen.
+        The number of projections.
     history_ : list of dict
-        For every iteration: iteration, gap, n_clusters, eigenvalues.
+        For every iteration of Algorithm 1 that was tried: iteration, and ratio, or gap, n_clusters and eigenvalues.
     n_features_in_ : int
 
     Examples
@@ -166,13 +177,16 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):
             found = best_of_family(rows[lit], basis, picture_shape(X), settings, self._seed)
         else:
             inner = rows[lit] if basis is None else rows[lit] @ basis
-            judged = settings.projection is not None and settings.n_iterations > 0 and self.selection != "last"
+            judged = (
+                settings.projection is not None and settings.n_iterations > 0 and self.selection != "last"
+            )
             found = Found(*one_method(inner, settings, self._seed, judged), basis=basis)
         self._remember(found)
         self.history_, self.count_ = found.history, found.choice.count if found.choice else None
         self._cluster(found, rows[lit])
         if not lit.all():
             self._add_dark(lit.numpy())
+        found.kept.slim()
         whole = rows @ basis if precomputed(self) and basis is not None else rows
         self.subspaces_ = subspaces_of(whole.numpy(), self.labels_, self.n_clusters_)
         return self
@@ -189,7 +203,10 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):
         n, k = len(rows), kept.n_clusters
         self.n_clusters_ = k
         if self.n_clusters is None and k == 1:
-            warn("The affinity's eigenvalues show only one cluster; set n_clusters to ask for more.")
+            warn("These rows show only one cluster; set n_clusters to ask for more.")
+        elif self.count_ is not None and not self.count_.sure:
+            candidates = ", ".join(f"{k} ({score:.2f})" for k, score in self.count_.scores.items())
+            warn(f"The number of clusters is not sure. Candidates with scores: {candidates}. Set n_clusters.")
         elif bool((kept.X[0] == kept.X).all()):
             warn("All rows are the same: their clusters are arbitrary.")
         W = kept.affinity if found.place is None else spread_affinity(found, rows, found.place)
@@ -197,27 +214,10 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):
             self.labels_ = np.zeros(n, dtype=np.int32) if k == 1 else np.arange(n, dtype=np.int32)
         else:
             W = linked(W, kept.coefficients, k) if found.place is None else W
-            self.labels_ = self._cut(W, k, generator)
+            self.labels_ = cut(W, k, self.n_init, generator)
         self.affinity_matrix_ = W
         self._kept_labels = self.labels_ if found.place is None else self.labels_[found.place]
-        self.memberships_ = self._shares(W @ np.eye(k)[self.labels_], self.labels_)
-
-    def _cut(self, W: Affinity, k: int, generator: np.random.Generator) -> np.ndarray:
-        if not W.sum() > 0:
-            raise ValueError(
-                "No row is expressed by others, so that there is nothing to cluster by. Try kernel='gaussian'."
-            )
-        count, _ = components(W)
-        if count > k:
-            warn(f"The affinity has {count} components for {k} clusters: the smallest are put together.")
-        _, vectors = leading_eigenpairs(W, max(k, count), generator)
-        return assign(vectors, k, self.n_init, generator)
-
-    def _shares(self, votes: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Votes as shares; a row without votes belongs to its label."""
-        total = votes.sum(1, keepdims=True)
-        own = np.eye(votes.shape[1])[labels]
-        return np.where(total > 0, votes / np.where(total > 0, total, 1), own)
+        self.memberships_ = shares(W @ np.eye(k)[self.labels_], np.eye(k)[self.labels_])
 
     def _add_dark(self, lit: np.ndarray) -> None:
         """Give rows of zeros a label, that of c(0), and empty rows in the affinity."""
@@ -248,16 +248,13 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):
 
     def _votes(self, Y: Tensor) -> np.ndarray:
         """Shares of the clusters for projected rows; the clusters' sizes where every coefficient is zero."""
-        settings = self._kept.settings
         indicators = np.eye(self.n_clusters_)[self._kept_labels]
-        t = min(settings.truncation or len(indicators), len(indicators))
+        t = min(self._kept.settings.truncation or len(indicators), len(indicators))
         found = np.empty((len(Y), self.n_clusters_))
         for block in row_blocks(len(Y), rows_within(BLOCK_BYTES, 16 * len(indicators))):
             top = self._kept.new_rows(Y[block]).abs().topk(t, dim=1)
-            weights = (top.values.double() ** settings.power)[:, :, None].numpy()
-            votes = (weights * indicators[top.indices.numpy()]).sum(1)
-            total = votes.sum(1, keepdims=True)
-            found[block] = np.where(total > 0, votes / np.where(total > 0, total, 1), indicators.mean(0))
+            votes = (top.values.double()[:, :, None].numpy() * indicators[top.indices.numpy()]).sum(1)
+            found[block] = shares(votes, indicators.mean(0))
         return found
 
     def project(self, X: Any) -> np.ndarray:
@@ -268,33 +265,8 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write a model file, from which `load` makes a model that predicts."""
         check_is_fitted(self, "labels_")
-        kept, settings = self._kept, self._kept.settings
-        names = vars(self).get("feature_names_in_")
-        stored = StoredClusters(
-            parameters=stored_parameters(self.get_params(deep=False)),
-            n_features_in=self.n_features_in_,
-            feature_names_in=None if names is None else [str(name) for name in names],
-            labels=self.labels_,
-            kept_labels=self._kept_labels,
-            memberships=self.memberships_,
-            rows=kept.X,
-            projection=self._found.projection,
-            patches=self._found.patches,
-            kernel=kept.kernel,
-            coding=settings.coding,
-            normalization=settings.normalization,
-            scale=kept.scale,
-            regularization=settings.regularization,
-            truncation=settings.truncation,
-            power=settings.power,
-            n_landmarks=settings.n_landmarks,
-            n_clusters=self.n_clusters_,
-            iteration=kept.index,
-            seed=self._seed,
-            subspaces=self.subspaces_,
-            selection=self.selection_,
-        )
-        model_file.write(path, type(self).__name__, encode(stored), overwrite)
+        state = encode(stored_of(self, self._found, self._kept_labels, self._seed))
+        model_file.write(path, type(self).__name__, state, overwrite)
 
     @classmethod
     def load(
@@ -304,9 +276,11 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):
         stored = decode(StoredClusters, model_file.read(path, cls.__name__)[1])
         model = cls(**stored.parameters)
         model._remember(stored.found(kernel))
-        model.selection_, model.subspaces_, model.n_clusters_ = stored.selection, stored.subspaces, stored.n_clusters
+        model.selection_, model.subspaces_ = stored.selection, stored.subspaces
+        model.n_clusters_ = stored.n_clusters
         model.labels_, model._kept_labels = stored.labels, stored.kept_labels
         model.memberships_, model._seed = stored.memberships, stored.seed
+        model.history_, model.count_ = [], None
         model.n_features_in_ = stored.n_features_in
         if stored.feature_names_in is not None:
             model.feature_names_in_ = np.asarray(stored.feature_names_in, dtype=object)

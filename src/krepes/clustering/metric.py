@@ -65,14 +65,17 @@ class Settings:
     n_clusters: int | None
     n_landmarks: int | None  # None: the n x n form
     n_iterations: int
-    power: int = 1  # of coefficients in the affinity
 
 
 def settings_for(estimator: SubspaceClustering, n_given: int, n: int, d: int) -> Settings:
     """Settings for n rows that are not zero, of n_given, with d features."""
     check_parameters(estimator, n_given)
     default = is_auto(estimator.kernel)
-    kernel = Gaussian(DEFAULT_WIDTH) if default else as_kernel(Linear() if precomputed(estimator) else estimator.kernel)
+    kernel = (
+        Gaussian(DEFAULT_WIDTH)
+        if default
+        else as_kernel(Linear() if precomputed(estimator) else estimator.kernel)
+    )
     projection = as_projection(estimator.projection)
     if projection is not None and estimator.n_iterations > 0 and not default:
         nothing = np.zeros((1, d))
@@ -183,7 +186,7 @@ class Iterate:
 
     @cached_property
     def affinity(self) -> Affinity:
-        return affinity(self.coefficients, len(self.X), self.settings.truncation, self.settings.power)
+        return affinity(self.coefficients, len(self.X), self.settings.truncation)
 
     @cached_property
     def spectrum(self) -> np.ndarray:
@@ -198,6 +201,12 @@ class Iterate:
     @property
     def gap(self) -> float:
         return relative_gap(self.spectrum, self.n_clusters)
+
+    def slim(self) -> None:
+        """Drop what new rows do not need."""
+        for name in ("coefficients", "affinity", "spectrum"):
+            vars(self).pop(name, None)
+        vars(self.rows).pop("square_distances", None)
 
     def projected(self, projection: Projection) -> Tensor:
         """M of the next iterate."""

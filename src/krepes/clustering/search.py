@@ -1,6 +1,6 @@
 """From rows to the metric and the coefficients that are used: by one method, or the best of the family.
 
-One method keeps the iterate of Algorithm 1 with the largest gap. The family (`krepes.clustering.family`) tries many codings.
+One method keeps the iterate of Algorithm 1 with the largest gap. The family (`krepes.clustering.family`) tries many.
 Beyond 4096 rows neither makes an n x n array: one method has Nyström features of all rows; the family expresses all
 rows by 2000 of them, O(n m (d + m)), and cuts the graph between rows and these.
 """
@@ -8,7 +8,8 @@ rows by 2000 of them, O(n m (d + m)), and cuts the graph between rows and these.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -17,17 +18,15 @@ from torch import Tensor
 
 from krepes.base.blocks import row_blocks, rows_within
 from krepes.clustering.affinity import BLOCK_BYTES, Affinity, strongest
-from krepes.clustering.family import Choice, choose
+from krepes.clustering.family import Choice, Rows, choose
 from krepes.clustering.metric import LARGEST_DUAL, Iterate, Settings, iterates
 from krepes.clustering.normalization import basis_of, normalized
 from krepes.kernels import Patches
 
-if TYPE_CHECKING:
-    from krepes.clustering.estimator import SubspaceClustering
-
 SPREAD_FROM = 2000  # rows that express all others, where these are very many
 SMALLEST_PICTURE, LARGEST_PICTURE = 8, 64  # pixels of a side
 CHANNELS = (1, 3, 4)
+SINGLE = 1e30  # larger values, or smaller ones, are no pixels: patches are compared in single precision
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def picture_shape(X: Any) -> tuple[int, ...] | None:
     """Height, width and channels, where rows are pictures for `Patches`."""
     shape = tuple(np.shape(X))[1:]
     sides = shape[:2] if len(shape) == 2 or (len(shape) == 3 and shape[2] in CHANNELS) else ()
-    fits = bool(sides) and SMALLEST_PICTURE <= min(sides) and max(sides) <= LARGEST_PICTURE
+    fits = bool(sides) and min(sides) >= SMALLEST_PICTURE and max(sides) <= LARGEST_PICTURE
     return shape if fits else None
 
 
@@ -83,18 +82,21 @@ def feature_basis(K: Tensor) -> Tensor:
         raise ValueError(
             f"kernel='precomputed': X has shape {tuple(K.shape)}; expected a symmetric matrix of kernel values, (n, n)."
         )
-    values, U = torch.linalg.eigh((K + K.mT) / 2)
+    scale = K.abs().max().clamp(min=torch.finfo(K.dtype).smallest_normal).item()
+    values, U = torch.linalg.eigh((K / scale + K.mT / scale) / 2)
     largest = values[-1].item()
     if values[0].item() < -1e-6 * largest or largest <= 0:
         raise ValueError(
-            f"kernel='precomputed': eigenvalues of X reach from {values[0].item():.3g} to {largest:.3g}; expected a positive "
-            "semi-definite matrix of kernel values, not one of distances."
+            f"kernel='precomputed': eigenvalues of X reach from {values[0].item():.3g} to {largest:.3g}; expected a "
+            "positive semi-definite matrix of kernel values, not one of distances."
         )
     some = values > 1e-10 * largest
-    return U[:, some] / values[some].sqrt()
+    return U[:, some] / values[some].sqrt() / scale**0.5
 
 
-def one_method(rows: Tensor, settings: Settings, seed: int, judged: bool) -> tuple[Iterate, list[dict[str, Any]]]:
+def one_method(
+    rows: Tensor, settings: Settings, seed: int, judged: bool
+) -> tuple[Iterate, list[dict[str, Any]]]:
     """The iterate to use, and the history of all; found on a part of the rows if there are very many."""
     if len(rows) > LARGEST_DUAL:
         some = np.random.default_rng(seed).choice(len(rows), LARGEST_DUAL, replace=False)
@@ -115,58 +117,60 @@ def one_method(rows: Tensor, settings: Settings, seed: int, judged: bool) -> tup
     return kept, history
 
 
-def feature_sources(X: np.ndarray) -> dict[str, Tensor]:
-    """Rows, and where they are pictures features of their patches."""
-    rows = torch.from_numpy(np.array(X.reshape(len(X), -1), dtype=np.float64))
-    return {name: source.inner for name, source in _sources(rows, basis_of(rows), picture_shape(X), 0).items()}
+class Pictures:
+    """Features of patches, learned when the first rows are asked for; those of the last rows are kept."""
 
+    def __init__(self, rows: Tensor, shape: tuple[int, ...], seed: int):
+        self.rows, self.shape, self.seed = rows, shape, seed
+        self._last: tuple[np.ndarray, Tensor] | None = None
 
-@dataclass(frozen=True)
-class Source:
-    """Something to express: rows in a basis, (n, r), and how new ones get there."""
+    @cached_property
+    def patches(self) -> Patches:
+        generator = torch.Generator().manual_seed(self.seed)
+        return Patches(shape=self.shape).fitted(self.rows.float(), generator)
 
-    inner: Tensor
-    basis: Tensor | None
-    patches: Patches | None = None
-
-
-def _sources(rows: Tensor, basis: Tensor | None, shape: tuple[int, ...] | None, seed: int) -> dict[str, Source]:
-    found = {"rows": Source(rows if basis is None else rows @ basis, basis)}
-    if shape is not None:
-        patches = Patches(shape=shape).fitted(rows.float(), torch.Generator().manual_seed(seed))
-        of_patches = features(patches, rows)
-        own = basis_of(of_patches)
-        found["pictures"] = Source(of_patches if own is None else of_patches @ own, own, patches)
-    return found
+    def __call__(self, rows: np.ndarray) -> Tensor:
+        if self._last is None or not np.array_equal(self._last[0], rows):
+            self._last = rows, features(self.patches, self.rows[rows])
+        return self._last[1]
 
 
 def best_of_family(
     rows: Tensor, basis: Tensor | None, shape: tuple[int, ...] | None, settings: Settings, seed: int
 ) -> Found:
     """The winner of the family, on all rows, or on some of them where there are very many."""
-    sources = _sources(rows, basis, shape, seed)
-    choice = choose({name: source.inner for name, source in sources.items()}, settings, seed)
-    source, place = sources[choice.recipe.source], None
-    inner = source.inner
+    inner = rows if basis is None else rows @ basis
+    sources: dict[str, Rows] = {"rows": lambda chosen: inner[chosen]}
+    if shape is not None and 1 / SINGLE < rows.abs().max().item() < SINGLE:
+        sources["pictures"] = pictures = Pictures(rows, shape, seed)
+    choice = choose(sources, len(rows), settings, seed)
+    place, patches = None, None
+    if choice.recipe.source == "pictures":
+        patches = pictures.patches
+        of_patches = features(patches, rows)
+        basis = basis_of(of_patches)
+        inner = of_patches if basis is None else of_patches @ basis
     if len(rows) > LARGEST_DUAL:
         order = np.random.default_rng(seed).permutation(len(rows))
         place = np.sort(order[: max(SPREAD_FROM, 30 * choice.n_clusters)])
-        inner = inner[place]
-    own = replace(choice.recipe.settings(settings, len(inner)), n_clusters=choice.n_clusters)
-    kept = Iterate(inner, choice.iterate.M, choice.iterate.index, own, seed)
-    return Found(kept, choice.history, choice, place, source.patches, source.basis)
+    own = replace(choice.recipe.settings(settings, len(rows)), n_clusters=choice.n_clusters)
+    kept = choice.iterate
+    if len(kept.X) < len(rows) or patches is not None:
+        chosen = inner if place is None else inner[place]
+        kept = Iterate(chosen, kept.M, kept.index, own, seed)
+    else:
+        kept.settings = own
+    return Found(kept, choice.history, replace(choice, iterate=kept), place, patches, basis)
 
 
 def spread_affinity(found: Found, rows: Tensor, place: np.ndarray) -> Affinity:
     """W of all rows, (n, n), with entries between rows and the rows at `place` only."""
-    n, settings = len(rows), found.kept.settings
-    t = settings.truncation or len(place)
+    n, t = len(rows), found.kept.settings.truncation or len(place)
     values, columns = np.empty((n, t)), np.empty((n, t), dtype=np.int64)
     new_rows = found.kept.new_rows
     for block in row_blocks(n, rows_within(BLOCK_BYTES, 32 * len(place))):
         values[block], columns[block] = strongest(new_rows(found.project(rows[block])), t)
     values[place], columns[place] = strongest(found.kept.coefficients(slice(None)), t)
     starts = np.arange(0, n * t + 1, t)
-    T = scipy.sparse.csr_array((values.ravel() ** settings.power, place[columns].ravel(), starts), shape=(n, n))
+    T = scipy.sparse.csr_array((values.ravel(), place[columns].ravel(), starts), shape=(n, n))
     return (T + T.T).tocsr()
-

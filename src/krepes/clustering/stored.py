@@ -7,7 +7,7 @@ computed from them again. The affinity of the training rows is not kept.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from torch import Tensor
@@ -18,6 +18,9 @@ from krepes.clustering.metric import Iterate, Settings
 from krepes.clustering.search import Found
 from krepes.clustering.subspaces import Subspace
 from krepes.kernels import Kernel, Patches
+
+if TYPE_CHECKING:
+    from krepes.clustering.estimator import SubspaceClustering
 
 INTEGERS = ("int32", "int64")
 
@@ -41,7 +44,6 @@ class StoredClusters:
     scale: Annotated[float, Bounds(above=0)]
     regularization: Annotated[float, Bounds(above=0)]
     truncation: Count | None
-    power: Count
     n_landmarks: Count | None
     n_clusters: Count
     iteration: Count
@@ -52,7 +54,7 @@ class StoredClusters:
     def check_restored(self) -> None:
         """Refuse labels of clusters that there are not."""
         for labels in (self.labels, self.kept_labels):
-            if len(labels) and not (0 <= labels.min() and labels.max() < self.n_clusters):
+            if len(labels) and (labels.min() < 0 or labels.max() >= self.n_clusters):
                 raise ValueError(f"The file is damaged: labels beyond its {self.n_clusters} clusters.")
 
     def found(self, kernel: Kernel | None) -> Found:
@@ -67,7 +69,6 @@ class StoredClusters:
             n_clusters=self.n_clusters,
             n_landmarks=self.n_landmarks,
             n_iterations=0,
-            power=self.power,
         )
         as_they_are = replace(settings, normalization="none")
         kept = Iterate(self.rows, None, self.iteration, as_they_are, self.seed)
@@ -75,8 +76,31 @@ class StoredClusters:
         return Found(kept, [], patches=self.patches, basis=self.projection)
 
 
-def stored_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Constructor arguments; a random state is not kept."""
-    seed = parameters["random_state"]
-    return parameters | {"random_state": seed if isinstance(seed, int) else None}
-
+def stored_of(model: SubspaceClustering, found: Found, kept_labels: np.ndarray, seed: int) -> StoredClusters:
+    """What a file keeps of a fitted model; a random state is not kept."""
+    kept, settings, names = found.kept, found.kept.settings, vars(model).get("feature_names_in_")
+    parameters = model.get_params(deep=False)
+    drawn = parameters["random_state"]
+    return StoredClusters(
+        parameters=parameters | {"random_state": drawn if isinstance(drawn, int) else None},
+        n_features_in=model.n_features_in_,
+        feature_names_in=None if names is None else [str(name) for name in names],
+        labels=model.labels_,
+        kept_labels=kept_labels,
+        memberships=model.memberships_,
+        rows=kept.X,
+        projection=found.projection,
+        patches=found.patches,
+        kernel=kept.kernel,
+        coding=settings.coding,
+        normalization=settings.normalization,
+        scale=kept.scale,
+        regularization=settings.regularization,
+        truncation=settings.truncation,
+        n_landmarks=settings.n_landmarks,
+        n_clusters=model.n_clusters_,
+        iteration=kept.index,
+        seed=seed,
+        subspaces=model.subspaces_,
+        selection=model.selection_,
+    )

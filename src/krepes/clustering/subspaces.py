@@ -1,9 +1,9 @@
 """The subspace of every cluster: a mean, an orthonormal basis, and its dimension.
 
-    X_c - mean = U diag(s) V^T,    dimension = number of s_i > w(b) median(s),   b = the smaller side / the larger    [gavish]
+    X_c - mean = U diag(s) V^T,   dimension = number of s_i > w(b) median(s),   b = the smaller side / the larger
 
-w(b) = 0.56 b^3 - 0.95 b^2 + 1.82 b + 1.43 is the threshold that loses least where the rows of a cluster are a subspace
-plus noise of one size in every direction. A cluster that is no subspace has many dimensions, or a large `left_out`.
+w(b) = 0.56 b^3 - 0.95 b^2 + 1.82 b + 1.43 is the threshold of [gavish]: it loses least where rows are a subspace plus
+noise of one size in every direction. A cluster that is no subspace has many dimensions, or a large `left_out`.
 """
 
 from __future__ import annotations
