@@ -52,8 +52,8 @@ COUNTED_BY = (
     (5.0, 0.01),
 )  # Gaussians that vote, with the affine FAINT ones
 # Ratios of these worlds are multiplied before they are compared: graphs of equal weights have smaller ones for the same
-# quality, and patches are the better features of pictures, unless these are subspaces.
-HANDICAP = {"neighbours": 1.6, "pictures": 0.8}
+# quality, wide kernels a little smaller ones, and patches are the better features of pictures that are no subspaces.
+HANDICAP = {"subspaces": 1.1, "neighbours": 1.6, "pictures": 0.8}
 CLEAN = 0.15  # ratio of an affine graph where subspaces have hardly any noise
 FEW_DIRECTIONS = 0.25  # of all directions, that then have all but a thousandth of the variance
 FAINT = (0.0001, 0.01)  # ridges of almost exact regressions, from and to

@@ -88,7 +88,7 @@ class SelfTuning(Neighbours):
     def _weights(self, D: Tensor, expression: SelfExpression, k: int, rows: Tensor | None) -> Tensor:
         tiny = torch.finfo(D.dtype).tiny ** 0.5
         reach = _reach(D, k).clamp(min=tiny)
-        if rows is not None and len(rows) == D.shape[1]:
+        if rows is not None and torch.equal(rows, torch.arange(D.shape[1])):
             all_reach = reach
         else:
             all_reach = torch.cat([_reach(each, k) for each in _other_distances(expression)]).clamp(min=tiny)

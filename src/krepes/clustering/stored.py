@@ -6,6 +6,7 @@ computed from them again. The affinity of the training rows is not kept.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,7 @@ from krepes.clustering.codings import Coding
 from krepes.clustering.metric import Iterate, Settings
 from krepes.clustering.search import Found
 from krepes.clustering.subspaces import Subspace
-from krepes.kernels import Kernel, Patches
+from krepes.kernels import Kernel, Patches, as_kernel
 
 if TYPE_CHECKING:
     from krepes.clustering.estimator import SubspaceClustering
@@ -57,10 +58,10 @@ class StoredClusters:
             if len(labels) and (labels.min() < 0 or labels.max() >= self.n_clusters):
                 raise ValueError(f"The file is damaged: labels beyond its {self.n_clusters} clusters.")
 
-    def found(self, kernel: Kernel | None) -> Found:
+    def found(self, kernel: Kernel | Callable[..., Any] | None) -> Found:
         """The metric and the rows in it."""
         settings = Settings(
-            kernel=self.kernel if kernel is None else kernel,
+            kernel=self.kernel if kernel is None else as_kernel(kernel),
             coding=self.coding,
             projection=None,
             normalization=self.normalization,
