@@ -23,11 +23,11 @@ from refusals import refuses, warns_of
 EVERYTHING = slice(None)
 
 
-def subspaces(k: int = 4, dim: int = 3, d: int = 20, n: int = 40, noise: float = 0.02, shift: float = 0.0):
+def subspaces(k: int = 4, dim: int = 3, d: int = 20, n: int = 40, noise: float = 0.02):
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(k), n)
     X = np.einsum("na,nad->nd", rng.normal(size=(k * n, dim)), rng.normal(size=(k, dim, d))[y])
-    return X + shift * rng.normal(size=(k, d))[y] + noise * rng.normal(size=X.shape), y
+    return X + noise * rng.normal(size=X.shape), y
 
 
 def clouds(k: int = 5, n: int = 40, d: int = 4, away: float = 6.0):
@@ -70,7 +70,7 @@ def test_new_rows_are_expressed_by_the_nearest():
     for i, y in enumerate(Y):
         D = np.array([float((y - x).norm()) for x in X])
         assert set(np.flatnonzero(equal[i])) == set(np.argsort(D)[:3])
-        assert np.allclose(tuned[i], np.exp(-(D**2) / (np.sort(D)[2] * own)))
+        assert np.allclose(tuned[i], np.exp(-(D**2) / (np.sort(D)[2] * np.array(own))))
 
 
 def test_a_gaussian_kernel_from_shared_distances_is_the_kernel():
@@ -105,8 +105,8 @@ def test_separate_parts_have_ratio_zero():
 
 
 def test_subspaces_and_clouds_get_codings_of_their_world():
-    X, y = subspaces(shift=1.0)
-    flat = SubspaceClustering(4, random_state=0).fit(X)
+    X, y = subspaces(k=5, dim=6, n=80, noise=0.3)
+    flat = SubspaceClustering(5, random_state=0).fit(X)
     assert flat.selection_[0]["world"] in ("affine", "subspaces", "projected")
     assert adjusted_rand_score(y, flat.labels_) > 0.95
     Z, z = clouds()
@@ -176,7 +176,7 @@ def test_modularity_is_a_double_loop():
 
 @pytest.mark.parametrize(("data", "k"), [(clouds, 5), (subspaces, 4)], ids=["clouds", "subspaces"])
 def test_the_number_of_clusters_is_found(data, k):
-    X, y = data()
+    X, y = data(d=20)
     model = SubspaceClustering(random_state=0).fit(X)
     assert model.n_clusters_ == k
     assert model.count_.scores[k] == 1.0
@@ -255,7 +255,7 @@ def test_a_kernel_matrix_is_as_good_as_the_rows():
     assert adjusted_rand_score(direct.labels_, given.labels_) == pytest.approx(1.0)
     assert given.selection_[0]["ratio"] == pytest.approx(direct.selection_[0]["ratio"], abs=1e-6)
     new, _ = clouds(n=10)
-    assert np.array_equal(given.predict(new @ X.T), given.labels_[[40 * (i // 10) for i in range(50)]])
+    assert np.allclose(np.sort(given.predict_proba(new @ X.T)), np.sort(direct.predict_proba(new)), atol=1e-6)
 
 
 def test_matrices_that_are_no_kernels_are_refused():

@@ -6,8 +6,8 @@
 
 Without clusters e_k grows as a power of k (Weyl's law), and k log(e_(k+1) / e_k) is the same for every k: the factor k
 makes gaps comparable. Gaps alone see many clusters badly, modularity alone splits dense samples finer and finer; the
-product is better than each (docs/clustering.md has the figures). The largest score wins. Where another k, not next to
-it, scores nearly as much, the answer is not sure.
+product is better than each (docs/clustering.md has the figures). Where subspaces have hardly any noise, gaps alone are
+right. The largest score wins. Where another k, not next to it, scores nearly as much, the answer is not sure.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Count:
         return self.structure and max(others, default=0.0) < NEARLY
 
 
-def count_clusters(graphs: Sequence[Graph], most: int) -> Count:
-    """The number of clusters, from 2 to `most`, from graphs of the same rows."""
+def count_clusters(graphs: Sequence[Graph], most: int, by_gap: bool = False) -> Count:
+    """The number of clusters, from 2 to `most`, from graphs of the same rows; by gaps alone if asked."""
     curves = [scores(values, *parts) for parts, values in _parts(graphs, most)]
     if not len(curves[0]):
         return Count(1, {1: 1.0}, False)
     log_gaps, modular = (np.mean([curve[:, i] for curve in curves], axis=0) for i in (0, 1))
     ks = np.arange(2, 2 + len(log_gaps))
-    score = ks * np.maximum(modular, 0) * log_gaps
+    score = log_gaps if by_gap else ks * np.maximum(modular, 0) * log_gaps
     best = np.argsort(-score)[:5]
     largest = max(float(score[best[0]]), 1e-300)
     return Count(int(ks[best[0]]), {int(ks[i]): round(float(score[i]) / largest, 3) for i in best})

@@ -155,7 +155,7 @@ def best_of_family(
         place = np.sort(order[: max(SPREAD_FROM, 30 * choice.n_clusters)])
     own = replace(choice.recipe.settings(settings, len(rows)), n_clusters=choice.n_clusters)
     kept = choice.iterate
-    if len(kept.X) < len(rows) or patches is not None:
+    if place is not None or patches is not None or len(kept.X) < len(rows):
         chosen = inner if place is None else inner[place]
         kept = Iterate(chosen, kept.M, kept.index, own, seed)
     else:
