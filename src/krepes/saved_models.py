@@ -20,6 +20,7 @@ SAVED = {
     "KernelRidgeClassifier": "krepes.machines",
     "KernelRidgeRegressor": "krepes.machines",
     "NoveltyDetector": "krepes.machines",
+    "SubspaceClustering": "krepes.clustering",
 }
 
 

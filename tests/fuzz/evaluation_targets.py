@@ -20,7 +20,9 @@ from krepes.clustering import (
     Covariance,
     Projection,
     SubspaceClustering,
+    clustering_error,
     plot_iterations,
+    plot_selection,
     within_share,
 )
 from krepes.evaluation import (
@@ -187,6 +189,9 @@ CLUSTERING = mostly(
         {"normalization": "none"},
         {"regularization": 0.01},
         {"n_landmarks": 5},
+        {"coding": "neighbours"},
+        {"normalization": "affine"},
+        {"kernel": "precomputed"},
     ],
     [
         {"truncation": 0},
@@ -202,7 +207,11 @@ CLUSTERING = mostly(
 )
 
 
-@target("plot_iterations", "within_share", "Coding", "Projection", weight=0.3)
+@target(
+    *("plot_iterations", "plot_selection", "within_share", "clustering_error", "Subspace"),
+    *("Coding", "Projection"),
+    weight=0.3,
+)
 def cluster_figures(draw: Draw) -> Any:
     X = draw(often((4, sane_matrices()), (1, features())))
     y = draw(often((1, st.none()), (2, labels(n_rows(X), sane=True)), (1, labels(n_rows(X)))))
@@ -212,6 +221,10 @@ def cluster_figures(draw: Draw) -> Any:
     }
     if draw(st.integers(0, 3)) == 0:
         plot_iterations(model, X, y, **shown)
+    if draw(st.integers(0, 5)) == 0:
+        plot_selection(model.fit(X))
+    if y is not None and draw(st.booleans()):
+        clustering_error(y, np.arange(n_rows(X)) % 3)
     W = draw(
         often(
             (3, st.just(np.abs(X @ X.T) if isinstance(X, np.ndarray) and X.ndim == 2 else X)), (1, features())

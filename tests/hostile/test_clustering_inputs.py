@@ -128,7 +128,7 @@ def test_truncated_components_are_joined():
     X, y = lines(30)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        labels = model(truncation=1).fit_predict(X)
+        labels = model(truncation=1, coding="ridge").fit_predict(X)
     assert adjusted_rand_score(y, labels) > 0.9
 
 
@@ -178,6 +178,7 @@ def test_missing_values_are_refused(bad):
         ({"truncation": 0}, "truncation=0"),
         ({"n_iterations": -1}, "n_iterations=-1"),
         ({"regularization": 0}, "regularization=0"),
+        ({"truncation": "some"}, "truncation='some'"),
         ({"regularization": float("nan")}, "regularization=nan"),
         ({"normalization": "row"}, "normalization='row'"),
         ({"selection": "first"}, "selection='first'"),
@@ -219,14 +220,14 @@ def test_inputs_are_not_changed_and_may_be_tensors_or_images():
 
 def test_no_square_array_for_many_rows(monkeypatch):
     """Beyond the limit the regressions use landmarks and the affinity is sparse; without a truncation it is refused."""
-    import krepes.clustering.estimator as estimator
     import krepes.clustering.metric as metric
+    import krepes.clustering.search as search
 
     monkeypatch.setattr(metric, "DualExpression", None)  # would fail if it were used
-    for module in (metric, estimator):
+    for module in (metric, search):
         monkeypatch.setattr(module, "LARGEST_DUAL", 100)
     X, y = lines(60)
-    fitted = model().fit(X)
+    fitted = model(coding="ridge").fit(X)
     assert adjusted_rand_score(y, fitted.labels_) > 0.95
     assert fitted.affinity_matrix_.nnz <= 2 * 7 * len(X)
     with refuses(ValueError, "truncation=None"):

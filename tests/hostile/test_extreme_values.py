@@ -57,7 +57,13 @@ from krepes.alignment import (
     transferability,
 )
 from krepes.base.components import named
-from krepes.clustering import SubspaceClustering, plot_iterations, within_share
+from krepes.clustering import (
+    SubspaceClustering,
+    clustering_error,
+    plot_iterations,
+    plot_selection,
+    within_share,
+)
 from krepes.evaluation.linear import LinearClassifier
 from krepes.explain import (
     Concept,
@@ -406,6 +412,13 @@ OF_ROWS: dict[str, list[Call]] = {
         Call(lambda Z: SubspaceClustering(2, kernel="linear", n_iterations=1, random_state=0).fit(Z)),
         Call(lambda Z: SubspaceClustering(2, normalization="none", n_iterations=1, random_state=0).fit(Z)),
         Call(lambda Z: SubspaceClustering(None, n_iterations=1, random_state=0).fit(Z)),
+        Call(lambda Z: SubspaceClustering(2, coding="ridge", n_iterations=1, random_state=0).fit(Z)),
+        Call(lambda Z: SubspaceClustering(2, kernel="precomputed", random_state=0).fit(Z)),
+    ],
+    "clustering_error": [Call(lambda Z: clustering_error(Y, Z)), Call(lambda Z: clustering_error(Z, Y))],
+    "plot_selection": [
+        Call(lambda Z: plot_selection(SubspaceClustering(2, n_iterations=0, random_state=0).fit(Z))),
+        Call(lambda Z: plot_selection(Z)),
     ],
     "plot_iterations": [
         Call(lambda Z: plot_iterations(SubspaceClustering(2, n_iterations=1, random_state=0), Z, Y)),
@@ -504,6 +517,7 @@ OF_LABELS: dict[str, list[Call]] = {
         Call(lambda y: plot_iterations(SubspaceClustering(2, n_iterations=1, random_state=0), X, y))
     ],
     "within_share": [Call(lambda y: within_share(GRAM**2, y))],
+    "clustering_error": [Call(lambda y: clustering_error(y, Y)), Call(lambda y: clustering_error(Y, y))],
     "class_coverage": [
         Call(lambda y: class_coverage(model(), y)),
         Call(lambda y: class_coverage(model(), y[:8] if hasattr(y, "__getitem__") else y, of_landmarks=True)),

@@ -245,7 +245,8 @@ POLYNOMIAL = Polynomial(2, offset=0.0)
 def test_clusters_do_not_depend_on_order_or_rotation(kernel):
     """Permuted rows give permuted clusters; rotated data give the same."""
     X, y = subspaces()
-    model = SubspaceClustering(3, kernel=kernel, n_iterations=3, random_state=0)
+    coding = "ridge"  # one method, not the family
+    model = SubspaceClustering(3, kernel=kernel, coding=coding, n_iterations=3, random_state=0)
     labels = model.fit_predict(X)
     if kernel == POLYNOMIAL:
         assert adjusted_rand_score(y, labels) > 0.95
@@ -260,9 +261,10 @@ def test_clusters_do_not_depend_on_order_or_rotation(kernel):
 def test_more_features_than_rows_are_the_same_problem():
     """Padding the features with zeros and rotating them (d > n, the thin basis) changes nothing."""
     X, _ = subspaces(n=20, d=8)
-    model = SubspaceClustering(3, n_iterations=2, random_state=0).fit(X)
+    one = {"coding": "ridge", "n_iterations": 2, "random_state": 0}
+    model = SubspaceClustering(3, **one).fit(X)
     Q = np.linalg.qr(np.random.default_rng(2).normal(size=(90, 90)))[0]
-    wide = SubspaceClustering(3, n_iterations=2, random_state=0).fit(X @ Q[:8])
+    wide = SubspaceClustering(3, **one).fit(X @ Q[:8])
     assert wide.projection_.shape[0] == 90
     assert adjusted_rand_score(wide.labels_, model.labels_) == pytest.approx(1.0)
     assert_relative(wide.affinity_matrix_.toarray(), model.affinity_matrix_.toarray(), 1e-8)

@@ -12,17 +12,19 @@ from sklearn.datasets import load_digits
 from command_line import run as command
 from exported_models import outputs_of, scored
 from krepes.clustering import SubspaceClustering
+from refusals import refuses
 
 pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
 
 X = load_digits().data[:240]
 SETTINGS = [
-    {},
+    {"coding": "ridge"},
+    {"normalization": "affine", "kernel": "linear"},
     {"kernel": "polynomial"},
     {"n_landmarks": 60},
     {"truncation": None},
     {"normalization": "global"},
-    {"n_clusters": 1},
+    {"n_clusters": 1, "coding": "ridge"},
 ]
 
 
@@ -43,7 +45,13 @@ def test_the_command_writes_the_encoder_of_a_table_too(tmp_path):
     at = rng.normal(size=80) + np.where(kind == "a", -4, 4)
     pd.DataFrame({"kind": kind, "at": at}).to_csv(tmp_path / "rows.csv", index=False)
     run = partial(command, "cluster", tmp_path / "rows.csv", "-k", 2, "-o", tmp_path / "clusters.csv")
-    run("--onnx", tmp_path / "clusters.onnx", "--set", "n_iterations=1")
+    run("--onnx", tmp_path / "clusters.onnx", "--set", "n_iterations=1", "--coding", "ridge")
     feeds = {"kind": kind.astype(object)[:, None], "at": at[:, None]}
     found = outputs_of(tmp_path / "clusters.onnx", feeds)["label"]
     assert found.tolist() == pd.read_csv(tmp_path / "clusters.csv")["cluster"].tolist()
+
+
+def test_codings_without_coefficients_are_refused_by_name(tmp_path):
+    model = SubspaceClustering(4, coding="neighbours", random_state=0).fit(X[:120])
+    with refuses(ValueError, "Neighbours", "coding='ridge'"):
+        model.to_onnx(tmp_path / "clusters.onnx")

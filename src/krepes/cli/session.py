@@ -19,7 +19,7 @@ from krepes.cli.terminal import say
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 THREADS_PER_PROCESSOR = 4  # far more end in a crash of the thread libraries
 _ROWS = (".parquet", ".pq", ".png", ".jpg", ".jpeg")  # files of a folder that hold its rows
-_OUTPUTS = ("output", "figure", "checkpoint", "study")  # options that name files to write
+_OUTPUTS = ("output", "figure", "onnx", "checkpoint", "study")  # options that name files to write
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from sklearn.cluster import KMeans
 from torch import Tensor
 
 from krepes.base.blocks import row_blocks, rows_within
+from krepes.base.reporting import warn
 from krepes.clustering.self_expression import Index
 
 Affinity: TypeAlias = np.ndarray | scipy.sparse.csr_array  # W, shape (n, n)
@@ -56,10 +57,14 @@ def _largest(rows: CoefficientRows, n: int, t: int) -> tuple[np.ndarray, np.ndar
     """The t largest magnitudes of every row, relative to the largest, and their columns: both (n, t)."""
     values, columns = np.empty((n, t)), np.empty((n, t), dtype=np.int32)
     for block in row_blocks(n, rows_within(BLOCK_BYTES, 16 * n)):
-        found = rows(block).abs().topk(t, dim=1)
-        values[block] = (found.values / _positive(found.values[:, :1])).double().numpy()
-        columns[block] = found.indices.numpy()
+        values[block], columns[block] = strongest(rows(block), t)
     return values, columns
+
+
+def strongest(C: Tensor, t: int) -> tuple[np.ndarray, np.ndarray]:
+    """The t largest magnitudes of each row of C, relative to the largest, and their columns: both (b, t)."""
+    found = C.abs().topk(t, dim=1)
+    return (found.values / _positive(found.values[:, :1])).double().numpy(), found.indices.numpy()
 
 
 def _positive(largest: Tensor) -> Tensor:
@@ -176,3 +181,22 @@ def assign(vectors: np.ndarray, n_clusters: int, n_init: int, generator: np.rand
     points = vectors / np.where(norm > 0, norm, 1)
     seed = int(generator.integers(2**31))
     return KMeans(n_clusters, n_init=n_init, random_state=seed).fit(points).labels_
+
+
+def cut(W: Affinity, n_clusters: int, n_init: int, generator: np.random.Generator) -> np.ndarray:
+    """Labels of the rows of an affinity, by its leading eigenvectors."""
+    if not W.sum() > 0:
+        raise ValueError(
+            "No row is expressed by others, so that there is nothing to cluster by. Try kernel='gaussian'."
+        )
+    count, _ = components(W)
+    if count > n_clusters:
+        warn(f"The affinity has {count} components for {n_clusters} clusters: the smallest are put together.")
+    _, vectors = leading_eigenpairs(W, max(n_clusters, count), generator)
+    return assign(vectors, n_clusters, n_init, generator)
+
+
+def shares(votes: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+    """Votes (n, k) as shares of each row's sum; rows without votes take the shares given for them."""
+    total = votes.sum(1, keepdims=True)
+    return np.where(total > 0, votes / np.where(total > 0, total, 1), otherwise)

@@ -1,4 +1,4 @@
-"""Codings: how a sample is expressed by the others. `Ridge` is the default; the others are baselines.
+"""Codings: how a sample is expressed by the others.
 
 All of them are functions of the samples `expression.X`, projected and normalised. What the ridge regression needs is
 computed only if a coding, or a projection, asks for it.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -22,6 +24,7 @@ from krepes.clustering.affinity import BLOCK_BYTES, CoefficientRows
 from krepes.clustering.self_expression import DualExpression, Index, SelfExpression
 from krepes.kernels import Linear
 
+NewCoefficients: TypeAlias = Callable[[Tensor], Tensor]  # new rows (b, r) -> c(y), shape (b, n)
 MOST_STEPS = 2**31 - 1  # that scikit-learn can count
 
 
@@ -31,6 +34,10 @@ class Coding(Component, ABC):
     @abstractmethod
     def rows(self, expression: SelfExpression) -> CoefficientRows:
         """A function of some samples, a slice or indices: their coefficients, shape (b, n), zero at themselves."""
+
+    def new_rows(self, expression: SelfExpression) -> NewCoefficients:
+        """A function of new samples: their coefficients. Those of the ridge regression, unless a coding has its own."""
+        return expression.coefficients_of
 
 
 class Ridge(Coding):

@@ -1,4 +1,4 @@
-"""Figures 1 and 2 of [zou]: the projected data, the kernel and the affinity over the iterations."""
+"""What was tried: the candidates of the family; figures 1 and 2 of [zou], data, kernel and affinity over iterations."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from krepes.base.validation import as_array, as_matrix, is_integer
+from krepes.base.validation import as_matrix, check_count, is_integer
 from krepes.clustering.affinity import Affinity
+from krepes.clustering.agreement import class_codes
 from krepes.clustering.estimator import SubspaceClustering
-from krepes.clustering.metric import Iterate, basis_of, iterates, settings_for
+from krepes.clustering.metric import Iterate, iterates, settings_for
+from krepes.clustering.normalization import basis_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +52,7 @@ def plot_iterations(
     if not isinstance(model, SubspaceClustering):
         raise TypeError(f"model is a {type(model).__name__}; expected a SubspaceClustering.")
     rows = model._rows(X, reset=True)
-    labels = model.fit(X).labels_ if y is None else _codes(y, len(rows))
+    labels = model.fit(X).labels_ if y is None else class_codes(y, len(rows))
     order = np.argsort(labels, kind="stable")
     last = model.n_iterations if model.projection is not None else 0
     shown = sorted(set(np.linspace(0, last, 5).round().astype(int).tolist()))
@@ -72,6 +74,40 @@ def plot_iterations(
     return figure
 
 
+def plot_selection(model: SubspaceClustering, most: int = 20) -> Figure:
+    """Draw the ratio of every candidate that a fitted model tried, the smallest on top, the one chosen in colour.
+
+    Parameters
+    ----------
+    model : SubspaceClustering
+        Fitted with the family of codings, which is the default.
+    most : int, default=20
+        So many candidates are shown.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+        Made without pyplot, so that nothing stays open.
+    """
+    from matplotlib.figure import Figure
+
+    check_count("most", most)
+    if not isinstance(model, SubspaceClustering):
+        raise TypeError(f"model is a {type(model).__name__}; expected a SubspaceClustering.")
+    if not getattr(model, "selection_", None):
+        raise ValueError("The model has tried no candidates: fit it without a kernel or coding of its own.")
+    shown = model.selection_[:most][::-1]
+    figure = Figure(figsize=(7.0, 0.26 * len(shown) + 1.0), layout="constrained")
+    panel = figure.subplots()
+    colours = [COLOURS[1] if each["chosen"] else "#9db7d5" for each in shown]
+    panel.barh([each["name"] for each in shown], [each["ratio"] for each in shown], color=colours)
+    panel.set_xlabel(
+        f"ratio of eigenvalues for {model.n_clusters_} clusters: small where the graph falls apart"
+    )
+    panel.tick_params(labelsize=8, length=2)
+    return figure
+
+
 def within_share(W: Affinity, y: Any) -> float:
     """The share of the affinity that lies between rows of the same class.
 
@@ -79,7 +115,7 @@ def within_share(W: Affinity, y: Any) -> float:
     0.75
     """
     W = W if scipy.sparse.issparse(W) else as_matrix(W, "W").astype(np.float64)
-    codes = _codes(y, W.shape[0])
+    codes = class_codes(y, W.shape[0])
     total = W.sum()
     if W.shape[0] != W.shape[1] or not (np.isfinite(total) and total > 0):
         raise ValueError(
@@ -88,17 +124,6 @@ def within_share(W: Affinity, y: Any) -> float:
     W = W / total
     indicators = np.eye(codes.max() + 1)[codes]
     return float((indicators * (W @ indicators)).sum())
-
-
-def _codes(y: Any, n: int) -> np.ndarray:
-    """The class of every row as a number."""
-    labels = as_array(y, "y")
-    if labels.shape != (n,):
-        raise ValueError(f"y has shape {labels.shape}; expected one class per row, ({n},).")
-    try:
-        return np.unique(labels, return_inverse=True)[1]
-    except TypeError as error:
-        raise TypeError(f"y mixes labels that have no order, such as text and numbers: {error}.") from error
 
 
 def _chosen(model: SubspaceClustering, rows: Tensor, shown: list[int]) -> list[Iterate]:

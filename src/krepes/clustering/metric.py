@@ -5,13 +5,6 @@ Each iterate is a view of the same rows: x -> normalised(x M), M the product of 
 affinity and its leading eigenvalues. [zou] takes the last iterate; more iterations can hurt, so the default is the one
 with the largest relative eigengap, which needs no labels.
 
-"Normalize the data" [zou, Alg. 1, line 11] has two meanings, which decide success:
-
-    unit      every row to length 1; zero rows stay zero. For kernels of distances: directions are compared.
-    global    all rows by one number, so that the mean of |x|^2 is 1. For kernels of x.y: lengths are kept.
-
-Both commute with linear maps up to a scale per row, so that after several projections one normalisation is enough.
-
 For more than a few thousand rows the regressions are in Nyström features, the metric is learned on a random subset of
 the rows, and all of them are expressed once, in the metric found.
 """
@@ -38,11 +31,12 @@ from krepes.clustering.affinity import (
     leading_eigenpairs,
     relative_gap,
 )
-from krepes.clustering.codings import Coding
+from krepes.clustering.codings import Coding, NewCoefficients, Ridge
+from krepes.clustering.normalization import NORMALIZATIONS, NormalizedRows
 from krepes.clustering.projections import Projection, as_projection
 from krepes.clustering.self_expression import DualExpression, PrimalExpression, SelfExpression
 from krepes.features import FeatureSpace
-from krepes.kernels import Gaussian, Kernel, as_kernel
+from krepes.kernels import Gaussian, Kernel, Linear, as_kernel
 from krepes.landmarks import PivotedCholesky
 
 if TYPE_CHECKING:
@@ -51,6 +45,8 @@ if TYPE_CHECKING:
 MOST_CLUSTERS = 50  # looked for when their number is not given
 DEFAULT_WIDTH = f"{1.5 * 2**0.5} median"  # 1.5 median distances, which a Gaussian divides by sqrt(2)
 LARGEST_DUAL = 4096  # rows; with more, no n x n array is made, and the metric is learned on this many rows
+RIDGE = 1.0  # relative to the mean of k(x, x)
+TRUNCATION = 7
 LANDMARKS = 500  # where the number of rows asks for them and nobody gave a number
 
 logger = logging.getLogger("krepes")
@@ -74,29 +70,51 @@ class Settings:
 def settings_for(estimator: SubspaceClustering, n_given: int, n: int, d: int) -> Settings:
     """Settings for n rows that are not zero, of n_given, with d features."""
     check_parameters(estimator, n_given)
-    default = isinstance(estimator.kernel, str) and estimator.kernel == "auto"
-    kernel = Gaussian(DEFAULT_WIDTH) if default else as_kernel(estimator.kernel)
-    projection = as_projection(estimator.projection)
+    default = is_auto(estimator.kernel)
+    kernel = (
+        Gaussian(DEFAULT_WIDTH)
+        if default
+        else as_kernel(Linear() if precomputed(estimator) else estimator.kernel)
+    )
+    affine = estimator.normalization == "affine"  # whose column of ones no metric may mix with the others
+    projection = None if affine else as_projection(estimator.projection)
     if projection is not None and estimator.n_iterations > 0 and not default:
         nothing = np.zeros((1, d))
         kernel.fitted(nothing).slope(nothing, nothing)  # says what is wrong with it
     automatic = "global" if kernel.geometry == "dot_product" else "unit"
-    truncation = None if estimator.truncation is None else min(int(estimator.truncation), n - 1)
+    kept = TRUNCATION if is_auto(estimator.truncation) else estimator.truncation
+    truncation = None if kept is None else min(int(kept), n - 1)
     if truncation is None and n > LARGEST_DUAL:
         raise ValueError(
             f"truncation=None makes an affinity of {n:,} x {n:,} numbers: give a number, such as truncation=7."
         )
     return Settings(
         kernel=kernel,
-        coding=resolve(Coding, estimator.coding),
+        coding=Ridge() if is_auto(estimator.coding) else resolve(Coding, estimator.coding),
         projection=projection,
         normalization=automatic if estimator.normalization == "auto" else estimator.normalization,
-        regularization=float(estimator.regularization),
+        regularization=RIDGE if is_auto(estimator.regularization) else float(estimator.regularization),
         truncation=truncation,
         n_clusters=None if estimator.n_clusters is None else min(int(estimator.n_clusters), n),
         n_landmarks=number_of_landmarks(estimator.n_landmarks, n, d, kernel),
         n_iterations=int(estimator.n_iterations),
     )
+
+
+def is_auto(value: object) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def precomputed(estimator: SubspaceClustering) -> bool:
+    return isinstance(estimator.kernel, str) and estimator.kernel == "precomputed"
+
+
+def tries_family(estimator: SubspaceClustering) -> bool:
+    """Whether nothing was given that belongs to one method."""
+    of_one = (estimator.coding, estimator.regularization, estimator.truncation, estimator.normalization)
+    asked = isinstance(estimator.projection, str | None) and estimator.projection in ("precision", None)
+    free = (is_auto(estimator.kernel) or precomputed(estimator)) and estimator.n_landmarks in ("auto", None)
+    return free and asked and all(is_auto(value) for value in (*of_one, estimator.selection))
 
 
 def number_of_landmarks(value: int | str | None, n: int, d: int, kernel: Kernel) -> int | None:
@@ -116,23 +134,33 @@ def check_parameters(estimator: SubspaceClustering, n: int) -> None:
     check_count("n_iterations", estimator.n_iterations, 0)
     check_count("n_init", estimator.n_init)
     for name in ("n_clusters", "truncation"):
-        if getattr(estimator, name) is not None:
+        value = getattr(estimator, name)
+        if value is not None and not (name == "truncation" and is_auto(value)):
             check_count(name, getattr(estimator, name))
     if estimator.n_clusters is not None and estimator.n_clusters > n:
         raise ValueError(f"n_clusters={estimator.n_clusters}: there are only {n} rows.")
-    check_number("regularization", estimator.regularization, above=0)
-    check_choice("selection", estimator.selection, ("eigengap", "last"))
-    check_choice("normalization", estimator.normalization, ("auto", "unit", "global", "none"))
+    if not is_auto(estimator.regularization):
+        check_number("regularization", estimator.regularization, above=0)
+    check_choice("selection", estimator.selection, ("auto", "eigengap", "last"))
+    check_choice("normalization", estimator.normalization, ("auto", *NORMALIZATIONS))
 
 
 class Iterate:
     """The data in one metric, and what follows from it."""
 
-    def __init__(self, rows: Tensor, M: Tensor | None, index: int, settings: Settings, seed: int):
+    def __init__(
+        self,
+        rows: Tensor,
+        M: Tensor | None,
+        index: int,
+        settings: Settings,
+        seed: int,
+        given: NormalizedRows | None = None,
+    ):
         self.M, self.index, self.settings, self.seed = M, index, settings, seed
-        projected = rows if M is None else rows @ M
-        self.scale = scale_of(projected, settings.normalization)
-        self.X = normalized(projected, self.scale)
+        self.rows = given or NormalizedRows(rows if M is None else rows @ M, settings.normalization)
+        self.X, self.scale = self.rows.X, self.rows.scale
+        self.width = rows.shape[1]
         generator = torch.Generator().manual_seed(seed)
         self.kernel = settings.kernel.fitted(self.X, generator)
 
@@ -142,7 +170,7 @@ class Iterate:
         mean = kernel.diag(self.X).mean().item()
         lam = settings.regularization * (mean if mean > 0 else 1.0)  # free of the kernel's scale
         if settings.n_landmarks is None:
-            return DualExpression(kernel, self.X, lam)
+            return DualExpression(kernel, self.X, lam, self.rows.kernel_matrix)
         generator = torch.Generator().manual_seed(self.seed)
         chosen = PivotedCholesky().select(self.X, kernel, settings.n_landmarks, generator)
         space = FeatureSpace.on(kernel, self.X[chosen], rows=chosen.numpy(), seed=self.seed)
@@ -151,6 +179,11 @@ class Iterate:
     @cached_property
     def coefficients(self) -> CoefficientRows:
         return self.settings.coding.rows(self.expression)
+
+    @property
+    def new_rows(self) -> NewCoefficients:
+        """Coefficients of projected and normalised rows that are new."""
+        return self.settings.coding.new_rows(self.expression)
 
     @cached_property
     def affinity(self) -> Affinity:
@@ -169,6 +202,12 @@ class Iterate:
     @property
     def gap(self) -> float:
         return relative_gap(self.spectrum, self.n_clusters)
+
+    def slim(self) -> None:
+        """Drop what new rows do not need."""
+        for name in ("coefficients", "affinity", "spectrum"):
+            vars(self).pop(name, None)
+        vars(self.rows).pop("square_distances", None)
 
     def projected(self, projection: Projection) -> Tensor:
         """M of the next iterate."""
@@ -199,35 +238,3 @@ def _collapsed(X: Tensor) -> bool:
     some = X[:: max(1, len(X) // 200)]
     D = torch.cdist(some, some, p=float("inf"))
     return bool(D.median() <= 1e-9 * D.max()) or not bool(D.max() > 1e-9 * X.abs().max())
-
-
-def scale_of(X: Tensor, name: str) -> float | None:
-    """The number by which "global" divides; None where each row has its own scale."""
-    if name == "unit":
-        return None
-    largest = X.abs().max().item() if name == "global" else 0.0
-    return largest * (X / largest).square().sum(1).mean().item() ** 0.5 if largest > 0 else 1.0
-
-
-def normalized(X: Tensor, scale: float | None) -> Tensor:
-    """The rows divided by one scale, or each by its length; rounding noise of projected zero rows counts as zero."""
-    if scale is not None:
-        return X / scale
-    if not len(X):
-        return X
-    X = X / X.abs().max().clamp(min=torch.finfo(X.dtype).smallest_normal)  # because squares of 1e200 overflow
-    norm = X.norm(dim=1, keepdim=True)
-    noise = 1e-12 * norm.max()
-    return X / norm.where(norm > noise, 1.0) * (norm > noise)
-
-
-def basis_of(X: Tensor) -> Tensor | None:
-    """An orthonormal basis of the rows, (d, r), if there are fewer rows than features; else None.
-
-    Everything depends on the rows through their inner products, and Sigma lies in their span.
-    """
-    if X.shape[1] <= len(X):
-        return None
-    _, s, Vt = torch.linalg.svd(X, full_matrices=False)
-    rank = max(1, int((s > 1e-12 * s[0]).sum()))
-    return Vt[:rank].mT.contiguous()

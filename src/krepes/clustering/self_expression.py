@@ -45,6 +45,7 @@ kernel the slope is 2 p_j.y, not the root of its square. Cost O(m^2 n + m n d + 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 
 import torch
@@ -74,6 +75,10 @@ class SelfExpression(ABC):
     kernel: Kernel
     lam: float
 
+    def square_distances(self, rows: Index) -> Tensor:
+        """|x_i - x_j|^2 for some samples i, one per row, shape (b, n)."""
+        return torch.cdist(self.X[rows], self.X).square_()
+
     @abstractmethod
     def coefficients(self, rows: Index) -> Tensor:
         """c_i for some samples i, one per row, shape (b, n); zero at the sample itself.  [zou, Eq. 3]"""
@@ -100,12 +105,15 @@ class DualExpression(SelfExpression):
             [0.5000, 0.0000]])
     """
 
-    def __init__(self, kernel: Kernel, X: Tensor, lam: float):
+    def __init__(
+        self, kernel: Kernel, X: Tensor, lam: float, matrix: Callable[[Kernel], Tensor] | None = None
+    ):
         self.kernel, self.X, self.lam = kernel, X, lam
+        self.matrix = matrix  # k of all pairs, where somebody has their distances already
 
     @cached_property
     def B(self) -> Tensor:
-        K = self.kernel(self.X)
+        K = self.kernel(self.X) if self.matrix is None else self.matrix(self.kernel)
         K.diagonal().add_(self.lam)
         return torch.cholesky_inverse(_cholesky(K, self.kernel, self.lam))
 

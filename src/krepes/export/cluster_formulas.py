@@ -3,7 +3,8 @@
     c(y) = (K + lam I)^-1 k_y, cut to its t largest;   label = argmax over clusters of sum |c_j|        [zou, Eq. 4]
 
 A file holds the projected rows of the fit, and (K + lam I)^-1, n x n, or its form in Nyström features. krepes cuts
-coefficients that are equal by their order; a program keeps all of them.
+coefficients that are equal by their order; a program keeps all of them. Codings by neighbours, and clusters of pictures
+by their patches, are refused.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from krepes._version import __version__
 from krepes.base.packing import digest
 from krepes.clustering import SubspaceClustering
+from krepes.clustering.codings import Coding
 from krepes.clustering.self_expression import DualExpression, PrimalExpression
 from krepes.export.input_formulas import RareValues, inputs_of
 from krepes.export.kernel_formulas import values
@@ -29,6 +31,13 @@ def program_of_clusters(
 ) -> Program:
     """The program of a fitted clustering; `inputs` is what made its rows from a table or images."""
     check_is_fitted(model, "labels_")
+    coding = model._kept.settings.coding
+    if model._found.patches is not None or not has_coefficients(coding):
+        chosen = "patches of pictures" if model._found.patches is not None else type(coding).__name__
+        raise ValueError(
+            f"These clusters were found by {chosen}, which ONNX files do not hold; expected a coding by ridge "
+            "regression. Give SubspaceClustering(coding='ridge')."
+        )
     program = Program()
     program.facts = {
         "krepes": __version__,
@@ -44,7 +53,7 @@ def program_of_clusters(
         x = inputs_of(program, inputs, "float64", False, rare or {})
     coefficients = _coefficients(model, _projected(model, x)).abs()
     n, k = len(model._kept_labels), model.n_clusters_
-    t = n if model.truncation is None else min(int(model.truncation), n)
+    t = min(model._kept.settings.truncation or n, n)
     if t < n:
         last = coefficients.neg().smallest(t).neg()
         coefficients = (last > coefficients).where(0.0, coefficients)
@@ -55,12 +64,23 @@ def program_of_clusters(
     return program.only(["label"])
 
 
+def has_coefficients(coding: Coding) -> bool:
+    """Whether new rows get the coefficients of a ridge regression."""
+    return type(coding).new_rows is Coding.new_rows
+
+
 def _projected(model: SubspaceClustering, x: Operand) -> Operand:
     """Rows in the metric found, normalised."""
-    rows = x @ model.projection_
-    if model._kept.scale is not None:
-        return rows * (1 / model._kept.scale)
-    length, limit = rows.square().sum().sqrt(), NOISE * float(np.linalg.norm(model.projection_, 2))
+    kept, P = model._kept, model.projection_
+    name = kept.settings.normalization
+    if name in ("global", "none"):
+        return (x @ P) * (1 / kept.scale)
+    if name == "affine":  # one more column, of ones
+        width = P.shape[1]
+        rows = x @ np.hstack([P / kept.scale, np.zeros((len(P), 1))]) + np.eye(width + 1)[width]
+        return rows * (1.0 / rows.square().sum().sqrt())
+    rows = x @ P
+    length, limit = rows.square().sum().sqrt(), NOISE * float(np.linalg.norm(P, 2))
     shortest = x.square().sum().sqrt() * limit + float(np.finfo(np.float64).tiny)
     return rows * (length > shortest).where(1.0 / length.least(shortest), 0.0)
 

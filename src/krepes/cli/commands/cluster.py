@@ -1,4 +1,4 @@
-"""`krepes cluster`: subspace clustering that learns its own metric."""
+"""`krepes cluster`: clusters by the coding that suits the rows."""
 
 from __future__ import annotations
 
@@ -34,22 +34,25 @@ def cluster(
         str | None, option("Labels to compare the clusters with, only.", panel=options.DATA)
     ] = None,
     kernel: Annotated[
-        str | None, option("How rows are compared. By default a Gaussian.", panel=options.MODEL)
+        str | None, option("How rows are compared. By default many kernels are tried.", panel=options.MODEL)
     ] = None,
     coding: Annotated[
-        str | None, option("Rows as sums of others: ridge, elastic_net, ...", panel=options.MODEL)
+        str | None,
+        option("Rows by others: ridge, elastic_net, ... By default the best.", panel=options.MODEL),
     ] = None,
     override: options.Override = [],  # noqa: B006  (typer copies it)
     onnx: Annotated[
         Path | None, option("Write how new rows get their cluster as an ONNX file.", metavar="FILE")
     ] = None,
-    figure: Annotated[Path | None, option("Draw data, kernel and affinity over the iterations.")] = None,
+    figure: Annotated[
+        Path | None, option("Draw what was tried, or the iterations of the one coding given.")
+    ] = None,
     random_state: options.Seed = 0,
 ) -> dict[str, Any]:
-    """Find clusters of rows that express one another, and a metric in which they do.
+    """Find clusters of rows that express one another, by the coding that suits them best.
 
     \b[cyan]krepes cluster krepes-demo/digits.npz -k 10 -o clusters.csv --label y[/]
-    [cyan]krepes cluster people.csv --keep id -o clusters.csv --set n_iterations=4 --figure iterations.png[/]
+    [cyan]krepes cluster people.csv --keep id -o clusters.csv --coding ridge --figure iterations.png[/]
     """
     result.check()
     check_outputs(None, figure, result.overwrite)
@@ -75,9 +78,10 @@ def cluster(
             program_of_clusters(model, space, rare_values(space.encoder, source)), onnx, result.overwrite
         )
     if figure is not None:
-        from krepes.clustering import plot_iterations
+        from krepes.clustering import plot_iterations, plot_selection
 
-        save_figure(plot_iterations(model, X, model.labels_), figure, result.overwrite)
+        drawn = plot_selection(model) if model.selection_ else plot_iterations(model, X, model.labels_)
+        save_figure(drawn, figure, result.overwrite)
     return _shown(model, y, seconds, result.output)
 
 
@@ -111,6 +115,7 @@ def _shown(model: SubspaceClustering, y: np.ndarray | None, seconds: float, outp
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
     from krepes.cli.describe import part
+    from krepes.clustering import clustering_error
     from krepes.report.facts import component_words
 
     sizes = np.bincount(model.labels_).tolist()
@@ -118,17 +123,22 @@ def _shown(model: SubspaceClustering, y: np.ndarray | None, seconds: float, outp
     rows = {
         "clusters": f"{model.n_clusters_}" + ("" if model.n_clusters else " (estimated)"),
         "rows in each": ", ".join(map(str, largest[:12])) + (", ..." if len(sizes) > 12 else ""),
+        "coding": ", or ".join(f"{each['name']} ({each['ratio']:.3f})" for each in model.selection_[:3]),
+        "tried": f"{len(model.selection_)} codings",
         "kernel": component_words(model.kernel_),
         "iteration": f"{model.n_iter_} of {len(model.history_) - 1}",
         "time": f"{seconds:.1f} s",
         "saved": str(output),
     }
+    if not model.selection_:
+        del rows["coding"], rows["tried"]
     agreement = None
     if y is not None:
         y = np.asarray(y).astype(str)
         nmi, ari = normalized_mutual_info_score(y, model.labels_), adjusted_rand_score(y, model.labels_)
-        rows["agreement with labels"] = f"NMI {nmi:.3f}, ARI {ari:.3f}"
-        agreement = {"nmi": nmi, "ari": ari}
+        wrong = clustering_error(y, model.labels_)
+        rows["agreement with labels"] = f"NMI {nmi:.3f}, ARI {ari:.3f}, error {wrong:.1%}"
+        agreement = {"nmi": nmi, "ari": ari, "error": wrong}
     show_facts(rows)
     return {
         "output": str(output),
@@ -136,6 +146,7 @@ def _shown(model: SubspaceClustering, y: np.ndarray | None, seconds: float, outp
         "estimated": model.n_clusters is None,
         "rows_in_each": sizes,
         "kernel": part(model.kernel_),
+        "selection": model.selection_,
         "iteration": model.n_iter_,
         "iterations": len(model.history_) - 1,
         "agreement_with_labels": agreement,
