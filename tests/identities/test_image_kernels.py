@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from krepes import KernelEmbedding, load
-from krepes.features.image_kernels import TriedByViews, patches_for
+from krepes.features.image_kernels import TriedByViews, choose_by_views, patches_for
 from krepes.kernels import Gaussian, Patches
 from krepes.machines import KernelRidgeClassifier
 from krepes.preprocessing.input_space import InputSpace
-from krepes.views import Image
+from krepes.preprocessing.preparing import Candidates
+from krepes.views import Image, NoViews
 
 FEW = {"n_components": 2, "n_landmarks": 20, "random_state": 0}
 MOVED = Image(shift=0.1, rotation=0.0, zoom=1.0, shear=0.0, padding="reflection")
@@ -62,10 +63,11 @@ def test_patches_are_taken_where_pixels_miss_views(tmp_path):
 
 
 def test_pixels_are_taken_where_chance_explains_the_difference():
-    X = np.zeros((60, 8, 8))  # all views are alike
-    model = KernelEmbedding(**FEW, loss="kernel_pca").fit(X)
-    assert isinstance(model.kernel_, Gaussian)
-    assert [tried.error for tried in model.choice_.tried] == [0.0, 0.0]
+    candidates = Candidates(torch.zeros(60, 8, 8), np.arange(60))  # all views are alike
+    pixels, inputs = Gaussian(1.0), InputSpace("images", (8, 8))
+    found = choose_by_views(pixels, candidates, inputs, NoViews(), seed=0)
+    assert found.kernel is pixels
+    assert [tried.error for tried in found.choice.tried] == [0.0, 0.0]
 
 
 def test_a_kernel_that_is_named_is_not_compared():
