@@ -144,7 +144,8 @@ def best_of_family(
     if shape is not None and 1 / SINGLE < rows.abs().max().item() < SINGLE:
         sources["pictures"] = pictures = Pictures(rows, shape, seed)
     choice = choose(sources, len(rows), settings, seed)
-    place, patches = None, None
+    place: np.ndarray | None = None
+    patches: Patches | None = None
     if choice.recipe.source == "pictures":
         patches = pictures.patches
         of_patches = features(patches, rows)
