@@ -123,6 +123,8 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):
     _doc_link_module = "krepes"
     _doc_link_template = property(documentation_page)
     component_kinds = {"kernel": Kernel, "projection": Projection, "coding": Coding}
+    n_features_in_: int
+    feature_names_in_: np.ndarray
 
     def __init__(
         self,
