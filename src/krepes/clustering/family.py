@@ -171,9 +171,10 @@ def cleanest(tried: Sequence[Candidate], k: int) -> Candidate | None:
     X = affine[0].iterate.X
     variances = torch.linalg.svdvals(X - X.mean(0)).square()
     many = variances.flip(0).cumsum(0).flip(0) > 1e-3 * variances.sum()
-    few = int(many.sum()) <= FEW_DIRECTIONS * min(X.shape)
+    if int(many.sum()) > FEW_DIRECTIONS * min(X.shape):
+        return None
     best = min(affine, key=lambda each: each.ratio(k))
-    return best if few and best.ratio(k) <= CLEAN else None
+    return best if best.ratio(k) <= CLEAN else None
 
 
 @dataclass(frozen=True)
