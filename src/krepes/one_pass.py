@@ -84,8 +84,8 @@ def check_no_gradients(X: Any) -> None:
     """Refuse a tensor whose gradients would be lost."""
     if isinstance(X, Tensor) and X.requires_grad and torch.is_grad_enabled():
         raise TypeError(
-            "X requires gradients, and results of models have none: give X.detach(). Kernels have them: "
-            "model.kernel_(X, landmarks)."
+            "X requires gradients, and results of models have none: give X.detach(), or call model.as_module()(X), "
+            "through which gradients flow."
         )
 
 

@@ -82,7 +82,9 @@ def test_gradients_are_finite_differences_and_the_module_exports(layers):
     model = KernelEmbedding(
         2, kernel=kernel, loss="kernel_pca", n_landmarks=8, dtype="float64", random_state=0
     )
-    pictures = GREY / 255.0
+    pictures = GREY / 255.0 + np.random.default_rng(0).uniform(
+        0, 0.1, GREY.shape
+    )  # a flat patch has no gradient
     module = model.fit(pictures[:40]).as_module(dtype="float64")
     few = torch.from_numpy(pictures[:2]).requires_grad_()
     assert torch.autograd.gradcheck(module, few, eps=1e-6, atol=1e-4, rtol=1e-4)
@@ -98,3 +100,14 @@ def test_a_kernel_that_knows_no_shape_is_refused(tmp_path):
     model.kernel_.shape = None
     with pytest.raises(ExportError, match=r"Patches\(shape="):
         model.to_onnx(tmp_path / "m.onnx")
+
+
+def test_a_module_takes_pictures_with_channels_first_and_no_other_shape():
+    """Whatever had as many numbers was taken, and gave other results without a word."""
+    pictures = crops(12, 60)
+    module = KernelEmbedding(3, kernel="gaussian", n_landmarks=20, random_state=0).fit(pictures).as_module()
+    X = torch.from_numpy(pictures[:5]).float()
+    torch.testing.assert_close(module(X.permute(0, 3, 1, 2)), module(X))
+    for wrong in (X.flatten(1), X.transpose(1, 3)[:, :, :6], X[:, :6]):
+        with pytest.raises(ValueError, match=r"\(12, 12, 3\)"):
+            module(wrong)

@@ -17,7 +17,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from krepes import KernelEmbedding
 from krepes.alignment import iter_layers, sketch_layers
 from krepes.sources import Batches, open_source
-from refusals import refuses
+from krepes.views import Tabular
+from refusals import refuses, warns_of
 
 N, WIDTH = 300, 4
 X = np.random.default_rng(0).normal(size=(N, WIDTH)) * [1, 5, 0.1, 2] + [0, 3, 0, -1]
@@ -391,3 +392,18 @@ def test_a_shuffled_loader_of_random_pairs_is_kept():
     first, second = next(source.batches(N))[1], next(other.batches(N))[1]
     assert first.shape == second.shape == (N, WIDTH)
     assert 0 < (first - second).abs().max() < 0.2
+
+
+def test_one_of_two_nested_views_is_named_as_messages_name_it():
+    """Entries of entries are named 0[0] and 0[1]; key=0 is both of them."""
+    x1, x2 = X[:40], X[40:80]
+    batches = [((x1[i : i + 10], x2[i : i + 10]), np.zeros(10)) for i in range(0, 40, 10)]
+    for key, expected in (("0[0]", x1), ("0[1]", x2)):
+        source = open_source(Batches(lambda: iter(batches), key=key))
+        rows = np.concatenate([np.asarray(block) for _, block in source.batches(10)])
+        assert np.array_equal(rows, expected)
+
+
+def test_views_beside_pairs_are_said_to_be_unused():
+    with warns_of(UserWarning, "views=Tabular", "not used"):
+        KernelEmbedding(2, n_landmarks=10, views=Tabular(), random_state=0).fit(X[:40], positives=X[40:80])

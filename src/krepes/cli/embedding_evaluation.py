@@ -140,17 +140,18 @@ def _probe_all(
     floor = once.floor(wanted.scoring)  # so is a scorer that does not fit
     features = _gather(model, dataset, plan.rows, wanted)
     judge = next(iter(probes))
-    results, notes = _measured(once, features, probes, wanted, budget)
-    if (made := len(results[OURS].results)) < len(once.draws):
-        floor = once.first(made).floor(wanted.scoring)
     curve = None
     if counts:
+        of_curve = budget.part(2)
 
         def run(smaller: Protocol) -> tuple[Results, list[str]]:
             parts = {name: Z[np.searchsorted(plan.rows, smaller.rows)] for name, Z in features.items()}
-            return _measured(smaller, parts, {judge: probes[judge]}, wanted, budget)
+            return _measured(smaller, parts, {judge: probes[judge]}, wanted, of_curve)
 
         curve = curve_of(plan, counts, run, seed)
+    results, notes = _measured(once, features, probes, wanted, budget)
+    if (made := len(results[OURS].results)) < len(once.draws):
+        floor = once.first(made).floor(wanted.scoring)
     few = None if curve is None else verdict(curve.at(curve.counts[0]))
     judged = {name: result for name, result in results.items() if ", " not in name}
     notes = [note for result in results.values() for note in result.notes] + notes

@@ -74,7 +74,8 @@ class KernelModule(nn.Module):
     """One output of a fitted model as a module; `krepes` estimators give it by `as_module`.
 
     Its numbers are buffers: it moves with `.to(device)`, is saved by `state_dict`, and is not trained. Gradients flow
-    through it into its input. At points where a kernel has a kink they are the mean of both sides.
+    through it into its input. At points where a kernel has a kink they are the mean of both sides. Rows come as they
+    were given to `fit`: pixels in the same range, such as 0 to 255; pictures with channels last or first.
     """
 
     def __init__(self, program: Program, output: str):
@@ -91,11 +92,23 @@ class KernelModule(nn.Module):
         self._steps: list[Step] = program.steps
 
     def forward(self, X: Tensor) -> Tensor:
-        known: dict[str, Tensor] = {self._input.name: X}
+        known: dict[str, Tensor] = {self._input.name: self._laid_out(X)}
         for step in self._steps:
             given = [known[name] if name in known else self.get_buffer(name) for name in step.inputs]
             known[step.output] = OPERATIONS[step.op](*given, **step.attributes)
         return known[self._result]
+
+    def _laid_out(self, X: Tensor) -> Tensor:
+        """Rows in the layout of the program; pictures may have their channels first."""
+        shape, given = tuple(self._input.shape), tuple(X.shape[1:])
+        if given == shape:
+            return X
+        if len(shape) in (2, 3) and given == ((shape[2] if len(shape) == 3 else 1), *shape[:2]):
+            return X.movedim(1, -1) if len(shape) == 3 else X[:, 0]
+        raise ValueError(
+            f"X has rows of shape {given}; this model was fitted on rows of shape {shape}"
+            f"{', or the same with channels first' if len(shape) == 3 else ''}."
+        )
 
     def extra_repr(self) -> str:
         facts: dict[str, Any] = self.facts

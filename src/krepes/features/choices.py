@@ -24,6 +24,7 @@ from torch import Tensor
 from krepes.base.blocks import available_memory
 from krepes.base.components import resolve
 from krepes.base.files import readable_bytes
+from krepes.base.reporting import warn
 from krepes.base.rows import Rows, SparseRows, as_sparse, concat_rows, count_rows, take_rows
 from krepes.features.fit_data import FitData, RowReader
 from krepes.kernels import Kernel
@@ -237,8 +238,11 @@ def choose_views(
         if views_needed < 2:
             raise ValueError(
                 "There are two views of every row (positives=, or the pairs of a loader), but this model looks at one: "
-                "leave positives= out, or read one entry with krepes.sources.open_source(data, key=0)."
+                "leave positives= out, or read one entry with krepes.sources.open_source(data, key=0), or key='0[0]' "
+                "if views are nested in the first."
             )
+        if not (views is None or isinstance(views, str | Paired)):
+            warn(f"views={views!r:.60} is not used: the data give two views of every row.")
         return Paired()
     if isinstance(views, str) and views == "auto":
         if views_needed < 2:

@@ -207,7 +207,7 @@ class EmpiricalNTK(Kernel):
         except (RuntimeError, ValueError, IndexError) as error:
             raise ValueError(
                 f"The network {type(module).__name__} cannot take rows of shape {tuple(rows.shape[1:])}"
-                f"{_first_layer(module)}. torch says: {str(error).splitlines()[0]}"
+                f"{_first_layer(module)}. torch says: {str(error).splitlines()[0]}{_channels_last(rows)}"
             ) from error
         if self.head is None or (self.head == "auto" and Z.shape[1] == 1):
             return None
@@ -365,6 +365,13 @@ def _takes_numbers(module: nn.Module, row: Tensor) -> bool:
     except (RuntimeError, ValueError, TypeError, IndexError):
         return False
     return True
+
+
+def _channels_last(rows: Tensor) -> str:
+    """What a network of pictures may have missed."""
+    if rows.ndim != 4:
+        return ""
+    return " Pictures come as (h, w, channels): for convolutions, begin forward with x.permute(0, 3, 1, 2)."
 
 
 def _first_layer(module: nn.Module) -> str:

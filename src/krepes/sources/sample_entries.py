@@ -32,7 +32,9 @@ def read_entries(data: Any, key: Key, entries: bool, batch: bool) -> SampleReadi
     (((0,), (1,)), ((0, 0), (0, 1)))
     """
     if key is not None:
-        return SampleReading(tuple((each,) for each in ([key] if isinstance(key, str | int) else key)))
+        return SampleReading(
+            tuple(_place(each, data) for each in ([key] if isinstance(key, str | int) else key))
+        )
     mapping = isinstance(data, Mapping)
     if not mapping and not (entries and len(data)):
         return SampleReading(((),))
@@ -59,8 +61,20 @@ def read_entries(data: Any, key: Key, entries: bool, batch: bool) -> SampleReadi
     return SampleReading(
         tuple(alike),
         f"Samples have the entries {listing}. {use}{unused}. To choose, give krepes.sources.open_source(data, "
-        "key=...), with one entry or a tuple of rows and second views.",
+        f"key=...), with one entry, such as {_text(alike[0])}, or a tuple of rows and second views.",
     )
+
+
+def _place(key: str | int, data: Any) -> Place:
+    """Where an entry is that is named as messages name it: "0[1]" is the second entry of the first.
+
+    >>> _place("0[1]", ()), _place("x", ()), _place(2, ())
+    ((0, 1), ('x',), (2,))
+    """
+    if not isinstance(key, str) or not key.endswith("]") or (isinstance(data, Mapping) and key in data):
+        return (key,)
+    parts = [part.strip("'\"") for part in key[:-1].replace("]", "").split("[")]
+    return tuple(int(part) if part.isdecimal() else part for part in parts)
 
 
 def entry_at(data: Any, place: Place) -> object:
@@ -110,6 +124,11 @@ def _words(value: Any) -> str:
 
 def _named(place: Place) -> str:
     return repr(place[0]) + "".join(f"[{inner!r}]" for inner in place[1:])
+
+
+def _text(place: Place) -> str:
+    """A place as it is given by key=."""
+    return repr(place[0]) if len(place) == 1 else repr(_named(place))
 
 
 def _keys(data: Mapping[Any, Any]) -> str:

@@ -38,7 +38,10 @@ class Protocolled:
     no_pca: Annotated[bool, option("--no-pca", "Leave out kernel PCA on the same landmarks.")] = False
     baselines: Annotated[bool, option("--baselines", "Also boosting, a random forest, an RBF SVM.")] = False
     budget: Annotated[
-        float, option("Seconds for probes and baselines; what does not fit is left out, in words.", min=1)
+        float,
+        option(
+            "For probes and baselines; what does not fit is left out, in words.", metavar="SECONDS", min=1
+        ),
     ] = 50
 
     def counts(self) -> list[int]:
