@@ -21,7 +21,7 @@ class ChosenKernel(NamedTuple):
 
     kernel: Kernel
     metric: str | None = None
-    choice: KernelChoice | None = None
+    choice: KernelChoice[Tried] | None = None
 
 
 ChooseKernel = Callable[[Candidates, InputSpace], ChosenKernel]

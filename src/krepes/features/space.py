@@ -25,7 +25,7 @@ from krepes.base.rows import Rows, SparseRows, take_rows
 from krepes.engines import Engine
 from krepes.features.choices import LandmarkRows, choose_views
 from krepes.features.fit_data import FitData, RowReader
-from krepes.features.kernel_choice import KernelChoice
+from krepes.features.kernel_choice import KernelChoice, Tried
 from krepes.features.user_kernels import PROBE, check_probe, kernel_probe, with_function
 from krepes.kernels import Kernel
 from krepes.landmarks.nystrom import NystromMap
@@ -119,7 +119,7 @@ class FeatureSpace:
     seed: int
     n_folds: int | None = None
     metric: str | None = None
-    choice: KernelChoice | None = None
+    choice: KernelChoice[Tried] | None = None
 
     @classmethod
     def of(
