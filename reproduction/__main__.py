@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table as ShownTable
 from rich.text import Text
 
-from krepes.base.files import atomic_path, check_writable
+from krepes.base.storage.files import atomic_path, check_writable
 from reproduction import EXPERIMENTS, TABLES, Cell, Conditions, Experiment, Run, Size, Table, run_table
 from reproduction.experiments import Findings, write_findings
 from reproduction.running import Results, cells_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from krepes import __version__
-from krepes.base.files import atomic_path
+from krepes.base.storage.files import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

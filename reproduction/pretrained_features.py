@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from krepes.alignment import iter_layers
-from krepes.base.files import atomic_path
+from krepes.base.storage.files import atomic_path
 from krepes.networks import as_network
 from reproduction.datasets import LOADERS
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from krepes import __version__
-from krepes.base.files import atomic_path
+from krepes.base.storage.files import atomic_path
 from krepes.evaluation import linear_probe
 from krepes.networks import file_digest
 from reproduction.datasets import DataSplit, load_split

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from krepes import __version__
-from krepes.base.files import atomic_path
+from krepes.base.storage.files import atomic_path
 from reproduction.datasets import LOADERS
 from reproduction.experiments import Conditions, Experiment, Findings
 from reproduction.few_labels import (

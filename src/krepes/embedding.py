@@ -19,13 +19,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
 from krepes.base.accumulator import Accumulator
-from krepes.base.checkpoint import remove_checkpoint
-from krepes.base.codec import State, decode_entry, encode
 from krepes.base.components import resolve
-from krepes.base.packing import digest
 from krepes.base.reporting import display, warn
 from krepes.base.rows import is_tensor
 from krepes.base.split import ByFold, Parts, Split
+from krepes.base.storage.checkpoint import remove_checkpoint
+from krepes.base.storage.codec import State, decode_entry, encode
+from krepes.base.storage.packing import digest
 from krepes.base.validation import (
     as_row_indices,
     check_choice,

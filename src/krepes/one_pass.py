@@ -31,17 +31,17 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
 from torch import Tensor
 
-from krepes.base import model_file, packing
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.blocks import Placement
-from krepes.base.checkpoint import remove_checkpoint
-from krepes.base.codec import State, decode, decode_part, encode
 from krepes.base.components import Component, External, named_parts
 from krepes.base.display import documentation_page, model_html, model_repr, short
-from krepes.base.packing import digest
 from krepes.base.reporting import display
 from krepes.base.rows import Rows
 from krepes.base.split import Key
+from krepes.base.storage import model_file, packing
+from krepes.base.storage.checkpoint import remove_checkpoint
+from krepes.base.storage.codec import State, decode, decode_part, encode
+from krepes.base.storage.packing import digest
 from krepes.base.validation import check_count
 from krepes.engines import Engine, WrittenFolder, as_engine, write_partitions
 from krepes.engines.partitioned_output import ROWS_PER_FILE

@@ -34,7 +34,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from krepes.base.files import atomic_path
+from krepes.base.storage.files import atomic_path
 from krepes.sources import Source, TableSource
 from krepes.sources.image_folders import ImageFolderSource
 from krepes.sources.tables.frames import mapping_source

@@ -7,7 +7,7 @@ import importlib
 import os
 from collections.abc import Callable
 
-from krepes.base import model_file
+from krepes.base.storage import model_file
 from krepes.kernels import Kernel
 from krepes.one_pass import OnePassEstimator
 

@@ -17,7 +17,7 @@ from sklearn.base import clone
 import krepes.kernels.kernel
 from krepes import KernelEmbedding, load
 from krepes.base.components import named
-from krepes.base.packing import digest, pack
+from krepes.base.storage.packing import digest, pack
 from krepes.kernels import Custom, Gaussian, Kernel, ObjectKernel
 from krepes.kernels.objects import object_kernel
 from krepes.landmarks import KMeansPlusPlus

@@ -9,7 +9,7 @@ import torch
 from sklearn.base import clone
 
 from krepes.base.components import named, resolve
-from krepes.base.packing import digest
+from krepes.base.storage.packing import digest
 from krepes.losses import BarlowTwins, Loss, VICReg
 from krepes.solvers import Solver
 from paired_features import paired

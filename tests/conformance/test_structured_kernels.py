@@ -12,7 +12,7 @@ import torch
 from sklearn.base import clone
 
 import krepes.kernels.kernel
-from krepes.base.packing import digest, pack, unpack
+from krepes.base.storage.packing import digest, pack, unpack
 from krepes.kernels import Custom
 from krepes.kernels.kernel import Kernel
 from labels import label

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from krepes import TableEncoder
-from krepes.base.packing import pack, unpack
+from krepes.base.storage.packing import pack, unpack
 from krepes.sources import open_source
 from refusals import refuses, warns_of
 

@@ -18,8 +18,8 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from krepes.base import model_file
 from krepes.base.components import Component, subclasses
+from krepes.base.storage import model_file
 
 Key = str | int
 

@@ -31,8 +31,8 @@ import numpy as np
 from fuzz.cases import Failure, Report
 from fuzz.killed_fits import CHECKPOINT, WORKS, Work
 from fuzz.outcome import Outcome
-from krepes.base import model_file
-from krepes.base.checkpoint import SECONDS
+from krepes.base.storage import model_file
+from krepes.base.storage.checkpoint import SECONDS
 
 LOG = "log.txt"
 # What the work would import first of all, in every child anew: torch's optimizers alone take longer than a whole fit.

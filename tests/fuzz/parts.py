@@ -17,7 +17,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from fuzz.strategies import often
 from krepes.base.components import Component, named
-from krepes.base.packing import attributes
+from krepes.base.storage.packing import attributes
 from krepes.kernels import Custom, EmpiricalNTK, Kernel, Product, Reweighted, Scaled, Sum
 from krepes.landmarks import LandmarkSelector
 from krepes.losses import Loss

@@ -26,9 +26,9 @@ from krepes.alignment.transfer.one_pass_statistics import TransferStatistics
 from krepes.autoencoder.decoder import DecoderSums, Encoder
 from krepes.base.accumulator import Accumulator, SumOfValues
 from krepes.base.blocks import Block
-from krepes.base.codec import encode
 from krepes.base.components import subclasses
 from krepes.base.split import ByFold, Split, by_target
+from krepes.base.storage.codec import encode
 from krepes.engines.engine import add_halving
 from krepes.features import FeatureSpace, MomentPass, PatchMoments
 from krepes.kernels import Gaussian, Patches

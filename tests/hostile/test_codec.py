@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from krepes.base.codec import Bounds, Count, SameAs, Shape, decode, encode
-from krepes.base.packing import digest, pack, unpack
+from krepes.base.storage.codec import Bounds, Count, SameAs, Shape, decode, encode
+from krepes.base.storage.packing import digest, pack, unpack
 from krepes.kernels import Gaussian, Kernel
 
 

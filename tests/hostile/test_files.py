@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from krepes.base import model_file, packing
-from krepes.base.files import atomic_path, check_writable
+from krepes.base.storage import model_file, packing
+from krepes.base.storage.files import atomic_path, check_writable
 from krepes.kernels import Gaussian, Sum
 from krepes.solvers import SGD
 from krepes.solvers.sgd import GaussNewton

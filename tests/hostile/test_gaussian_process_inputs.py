@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from krepes import load
-from krepes.base import model_file
+from krepes.base.storage import model_file
 from krepes.kernels import Gaussian, Matern
 from krepes.machines import GaussianProcessClassifier, GaussianProcessRegressor, KernelRidgeClassifier
 from refusals import refuses

@@ -15,7 +15,7 @@ import sys
 import numpy as np, torch
 torch.set_num_threads(1)
 from krepes import KernelEmbedding
-from krepes.base.checkpoint import Checkpoint
+from krepes.base.storage.checkpoint import Checkpoint
 from krepes.solvers import SGD
 from sklearn.datasets import load_digits
 

@@ -14,10 +14,10 @@ from safetensors.torch import _SIZE, save_file
 from sklearn.datasets import load_iris
 
 from krepes import KernelAutoencoder, KernelEmbedding, load
-from krepes.base import model_file
-from krepes.base.codec import StateReader
 from krepes.base.components import Component, subclasses
-from krepes.base.packing import attributes
+from krepes.base.storage import model_file
+from krepes.base.storage.codec import StateReader
+from krepes.base.storage.packing import attributes
 from krepes.engines import Local
 from krepes.kernels import EmpiricalNTK
 from krepes.machines import (

@@ -18,8 +18,8 @@ from sklearn.datasets import load_iris
 import krepes
 from command_line import run, words
 from krepes import KernelEmbedding, load
-from krepes.base import model_file
-from krepes.base.files import atomic_path, check_writable, remove_abandoned
+from krepes.base.storage import model_file
+from krepes.base.storage.files import atomic_path, check_writable, remove_abandoned
 from krepes.cli.terminal import harmless
 from krepes.kernels import EmpiricalNTK
 from krepes.landmarks import Uniform
@@ -160,7 +160,7 @@ def test_models_and_reports_are_for_their_owner_only(here):
 
 
 def test_a_folder_with_a_default_of_its_own_decides(here, monkeypatch):
-    monkeypatch.setattr("krepes.base.files._has_default_access", lambda folder: True)
+    monkeypatch.setattr("krepes.base.storage.files._has_default_access", lambda folder: True)
     before = os.umask(0o022)
     try:
         KernelEmbedding(**SMALL).fit(X).save("m.krepes")
@@ -172,7 +172,7 @@ def test_a_folder_with_a_default_of_its_own_decides(here, monkeypatch):
 def test_temporary_files_of_dead_runs_are_removed(here):
     """R12: a killed process leaves one; the next write to the same place removes it, and leaves those of the living."""
     code = (
-        "import time, sys\nfrom krepes.base.files import atomic_path\n"
+        "import time, sys\nfrom krepes.base.storage.files import atomic_path\n"
         "with atomic_path('m.krepes') as path:\n    path.write_text('half'); print('ready', flush=True); time.sleep(60)"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from krepes import KernelEmbedding, load
-from krepes.base.checkpoint import Checkpoint
-from krepes.base.model_file import read
+from krepes.base.storage.checkpoint import Checkpoint
+from krepes.base.storage.model_file import read
 from krepes.losses import Loss
 from krepes.losses.checking import SIZES
 from krepes.solvers import SGD
@@ -167,7 +167,7 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(tmp_path, monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setenv("KREPES_CHECKPOINT_SECONDS", "0")
-    monkeypatch.setattr("krepes.base.model_file.write", full)
+    monkeypatch.setattr("krepes.base.storage.model_file.write", full)
     with warns_of(UserWarning, "full.checkpoint", "No space left"):
         fitted = model(agree).fit(X, checkpoint=tmp_path / "full.checkpoint")
     assert np.array_equal(fitted.coefficients_, model(agree).fit(X).coefficients_)

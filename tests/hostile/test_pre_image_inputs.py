@@ -8,7 +8,7 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
 from krepes import KernelEmbedding, load
-from krepes.base import model_file
+from krepes.base.storage import model_file
 from refusals import refuses
 
 IRIS = load_iris().data

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import krepes
 from krepes import KernelEmbedding
-from krepes.base import files
+from krepes.base.storage import files
 from krepes.cli.app import app
 from krepes.results import write_rows
 from krepes.sources import open_source

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 import torch
 
-import krepes.base.packing
+import krepes.base.storage.packing
 from krepes import KernelAutoencoder, KernelEmbedding
 from krepes.base.rows import SparseRows
 from krepes.kernels import ArcCosine, Gaussian
@@ -249,7 +249,7 @@ def test_landmarks_in_a_forged_file_are_checked(tmp_path):
         ("columns", rows.columns / 1.0),
     ):
         tensors: dict[str, torch.Tensor] = {}
-        entry = krepes.base.packing.pack(rows, "landmarks", tensors)
+        entry = krepes.base.storage.packing.pack(rows, "landmarks", tensors)
         tensors[f"landmarks.{name}"] = torch.from_numpy(wrong)
         with refuses(ValueError, "sparse", "rows"):
-            krepes.base.packing.unpack(entry, tensors)
+            krepes.base.storage.packing.unpack(entry, tensors)

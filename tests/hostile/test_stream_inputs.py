@@ -7,7 +7,7 @@ import pandas as pd
 
 import krepes.tally.grouping as grouping
 from krepes import KernelEmbedding, load
-from krepes.base import model_file
+from krepes.base.storage import model_file
 from krepes.machines import GaussianProcessClassifier, NoveltyDetector
 from krepes.streams import Window
 from krepes.tally import RowRanges

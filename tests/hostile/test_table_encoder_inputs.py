@@ -9,7 +9,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from krepes import TableEncoder
-from krepes.base.packing import pack, unpack
+from krepes.base.storage.packing import pack, unpack
 from krepes.sources import open_source
 from refusals import refuses
 

@@ -27,7 +27,7 @@ from PIL import Image
 from torch.utils.data import Dataset
 
 from krepes.base.blocks import Placement
-from krepes.base.packing import digest
+from krepes.base.storage.packing import digest
 from krepes.features.fit_data import FitData
 from krepes.preprocessing import InputSpace
 from krepes.sources import identity_of_files, open_source

@@ -7,8 +7,8 @@ import itertools
 import pytest
 import torch
 
-from krepes.base.codec import decode, encode
 from krepes.base.linalg import descending_eigh, inverse_sqrt, truncated_eigh
+from krepes.base.storage.codec import decode, encode
 from krepes.moments import Moments
 from krepes.moments.moments import OuterSum
 from refusals import refuses

@@ -11,8 +11,8 @@ from sklearn.base import clone
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from krepes.base import model_file
 from krepes.base.components import named
+from krepes.base.storage import model_file
 from krepes.networks import (
     MLP,
     ConvNet,

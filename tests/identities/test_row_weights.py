@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from krepes.base import file_backed
+from krepes.base.storage import file_backed
 from krepes.engines import Engine
 from krepes.kernels import Gaussian
 from krepes.machines import Cells, KernelRidgeClassifier, KernelRidgeRegressor

@@ -23,9 +23,9 @@ from krepes.kernels import (
     Linear,
     RandomWarping,
     distances,
-    random_warping,
 )
-from krepes.kernels import series as alignment
+from krepes.kernels.structured import random_warping
+from krepes.kernels.structured import series as alignment
 from krepes.preprocessing import InputSpace
 from labels import label
 from structured_kernels import histograms, letters_in_common, mixed, records, series, vectors

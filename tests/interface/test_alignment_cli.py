@@ -132,7 +132,7 @@ def test_columns_that_look_like_targets_are_told_and_can_be_left_out(files):
 
 
 def test_square_brackets_and_folders_stay_in_names(files, monkeypatch):
-    from krepes.cli.features import short_names
+    from krepes.cli.work.features import short_names
 
     folder, X, _ = files
     monkeypatch.chdir(folder)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from krepes import load
 from krepes.cli.app import app
-from krepes.cli.demonstration import N_SHOWN
+from krepes.cli.work.demonstration import N_SHOWN
 from krepes.explain import explain
 
 

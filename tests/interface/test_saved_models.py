@@ -11,7 +11,7 @@ import torch
 from sklearn.datasets import load_iris
 
 from krepes import KernelEmbedding, load
-from krepes.base import model_file
+from krepes.base.storage import model_file
 from krepes.kernels import Custom, Gaussian, Laplacian
 from krepes.views import Tabular
 from refusals import refuses

@@ -97,7 +97,7 @@ def test_what_is_set_is_not_searched(iris):
 
 def test_a_recommendation_keeps_the_components_or_says_that_it_does_not():
     """Of trials that chance cannot tell apart, one that keeps all components is proposed."""
-    from krepes.cli.tune_report import recommended
+    from krepes.cli.work.tune_report import recommended
     from krepes.evaluation import SearchResult
 
     def trial(number, value, width):
@@ -119,7 +119,7 @@ def test_tune_says_how_many_components_are_left(iris):
 
 
 def test_the_progress_says_which_trial_is_best():
-    from krepes.cli.tune_report import best_words
+    from krepes.cli.work.tune_report import best_words
     from krepes.evaluation import SearchResult
 
     failed = optuna.trial.create_trial(state=optuna.trial.TrialState.FAIL)

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from krepes import KernelEmbedding
-from krepes.base.files import _prefix
+from krepes.base.storage.files import _prefix
 from krepes.engines import Local
 from krepes.machines import KernelRidgeClassifier
 from krepes.sources import open_source

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
-from krepes.base.codec import Shape
-from krepes.base.packing import digest
 from krepes.base.rows import dense
+from krepes.base.storage.codec import Shape
+from krepes.base.storage.packing import digest
 from krepes.features import FeatureSpace
 from krepes.features.user_kernels import missing_functions
 from krepes.kernels import Kernel

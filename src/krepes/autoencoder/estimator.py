@@ -24,11 +24,11 @@ from torch import Tensor
 
 from krepes.autoencoder.decoder import Decoder, DecoderSums, Encoder, FittedBottleneck
 from krepes.autoencoder.objective import BottleneckObjective, descend
-from krepes.base.checkpoint import remove_checkpoint
-from krepes.base.codec import State, decode
 from krepes.base.linalg import descending_eigh
 from krepes.base.reporting import display, warn
 from krepes.base.rows import REDUCE, Rows, dense
+from krepes.base.storage.checkpoint import remove_checkpoint
+from krepes.base.storage.codec import State, decode
 from krepes.base.validation import as_matrix, check_count, check_number, is_integer
 from krepes.features import FeatureSpace, FitData, Spec
 from krepes.kernels import Kernel, as_kernel

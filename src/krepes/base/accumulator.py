@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.blocks import Block
-from krepes.base.codec import CPU, StateReader, encode
+from krepes.base.storage.codec import CPU, StateReader, encode
 
 
 class Addend(Protocol):

@@ -26,7 +26,7 @@ import pyarrow as pa
 import scipy.sparse
 from numpy.typing import ArrayLike, DTypeLike
 
-from krepes.base.files import readable_bytes
+from krepes.base.storage.files import readable_bytes
 
 if TYPE_CHECKING:
     import torch

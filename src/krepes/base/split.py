@@ -19,8 +19,8 @@ import numpy as np
 from krepes.base.accumulator import Accumulator, S, T
 from krepes.base.blocks import Block
 from krepes.base.code_identity import code_identity
-from krepes.base.codec import State, decode, encode
 from krepes.base.random_streams import uniform
+from krepes.base.storage.codec import State, decode, encode
 
 Key = int | float | str | bool
 ROUNDING = 1e-10  # of the weight of a part; less than that is not a row

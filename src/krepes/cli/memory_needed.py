@@ -12,8 +12,8 @@ import numpy as np
 from torch import Tensor
 
 from krepes.base.blocks import available_memory
-from krepes.base.files import check_writable, readable_bytes
 from krepes.base.reporting import warn
+from krepes.base.storage.files import check_writable, readable_bytes
 from krepes.cli.terminal import line, show_facts
 from krepes.embedding import KernelEmbedding
 from krepes.engines import PassCost, as_engine, function_cost, sums_cost

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from krepes.base.files import atomic_path, check_writable, readable_bytes
 from krepes.base.reporting import Bars
+from krepes.base.storage.files import atomic_path, check_writable, readable_bytes
 from krepes.cli.command import usage_errors
 from krepes.cli.options import Engine, Force, Keep, option
 from krepes.cli.terminal import line
@@ -139,7 +139,7 @@ class ResultFolder(ResultFile):
         what: list[Any],
     ) -> dict[str, Any]:
         """Write the results of all rows; `what` tells them from other results of the same model."""
-        from krepes.base.packing import digest
+        from krepes.base.storage.packing import digest
         from krepes.engines import as_engine, write_partitions
 
         kept = self.kept(source)

@@ -22,13 +22,13 @@ def clustering_error(y: Any, labels: Any) -> float:
     n = len(as_array(labels, "labels"))
     if not n:
         raise ValueError("labels has no rows: there is nothing to compare.")
-    rows, columns = class_codes(y, n), class_codes(labels, n)
+    rows, columns = cluster_codes(y, n), cluster_codes(labels, n)
     counts = np.zeros((rows.max() + 1, columns.max() + 1))
     np.add.at(counts, (rows, columns), 1)
     return float(1 - counts[linear_sum_assignment(-counts)].sum() / n)
 
 
-def class_codes(y: Any, n: int) -> np.ndarray:
+def cluster_codes(y: Any, n: int) -> np.ndarray:
     """The class of every row as a number."""
     labels = as_array(y, "y")
     if labels.shape != (n,):

@@ -16,12 +16,12 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from krepes.base import model_file
 from krepes.base.blocks import row_blocks, rows_within
-from krepes.base.codec import decode, encode
 from krepes.base.components import named_parts
 from krepes.base.display import documentation_page
 from krepes.base.reporting import warn
+from krepes.base.storage import model_file
+from krepes.base.storage.codec import decode, encode
 from krepes.base.validation import check_squares, estimator_rows
 from krepes.clustering.affinity import BLOCK_BYTES, cut, linked, shares
 from krepes.clustering.codings import Coding

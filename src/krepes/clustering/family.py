@@ -66,7 +66,7 @@ Rows = Callable[[np.ndarray], Tensor]  # which rows -> those rows, (., r)
 
 
 @dataclass(frozen=True)
-class Recipe:
+class CodingRecipe:
     """How a candidate makes an affinity.
 
     Attributes
@@ -99,13 +99,15 @@ class Recipe:
         )
 
 
-def gaussian(world: str, width: float, ridge: float, normalization: str = "unit") -> Recipe:
+def gaussian(world: str, width: float, ridge: float, normalization: str = "unit") -> CodingRecipe:
     of = {"plain": " of rows as given", "pictures": " of patches"}.get(world, "")
     kernel = Gaussian(f"{width * 2**0.5} median")
-    return Recipe(world, f"Gaussian of {width:g} medians{of}, ridge {ridge:g}", kernel, ridge, normalization)
+    return CodingRecipe(
+        world, f"Gaussian of {width:g} medians{of}, ridge {ridge:g}", kernel, ridge, normalization
+    )
 
 
-def recipes(n: int, k: int) -> Iterator[Recipe]:
+def recipes(n: int, k: int) -> Iterator[CodingRecipe]:
     """Candidates for n rows in k clusters, without patches and projections."""
     for width, ridge in GAUSSIANS:
         yield gaussian("subspaces" if width == 5.0 else "gaussian", width, ridge)
@@ -113,16 +115,16 @@ def recipes(n: int, k: int) -> Iterator[Recipe]:
         yield gaussian("plain", width, ridge, "global")
     more = int(np.clip(n / (10 * k), 7, 20))
     for ridge in AFFINE:
-        yield Recipe("affine", f"affine, ridge {ridge:g}", Linear(), ridge, "affine", truncation=more)
+        yield CodingRecipe("affine", f"affine, ridge {ridge:g}", Linear(), ridge, "affine", truncation=more)
     for name, coding, t, normalization in (
         ("10 nearest rows", Neighbours(10), 10, "global"),
         ("5 nearest of unit rows", Neighbours(5), 5, "unit"),
         ("self-tuning distances", SelfTuning(7), 15, "global"),
     ):
-        yield Recipe("neighbours", name, Linear(), 1.0, normalization, coding, t)
+        yield CodingRecipe("neighbours", name, Linear(), 1.0, normalization, coding, t)
 
 
-def recipes_of_pictures() -> list[Recipe]:
+def recipes_of_pictures() -> list[CodingRecipe]:
     """Candidates for features of patches."""
     return [gaussian("pictures", width, ridge) for width, ridge in OF_PICTURES]
 
@@ -142,7 +144,7 @@ def ratio(values: np.ndarray, k: int) -> float:
 class Candidate:
     """A recipe on some rows, in a metric."""
 
-    recipe: Recipe
+    recipe: CodingRecipe
     iterate: Iterate
     seed: int
 
@@ -183,7 +185,7 @@ class Choice:
 
     Attributes
     ----------
-    recipe : Recipe
+    recipe : CodingRecipe
     iterate : Iterate
         Of the rows on which it won; it has the product of projections, where one of these won.
     n_clusters : int
@@ -195,7 +197,7 @@ class Choice:
         How the number of clusters was found, where it was not given.
     """
 
-    recipe: Recipe
+    recipe: CodingRecipe
     iterate: Iterate
     n_clusters: int
     table: list[dict[str, Any]]
@@ -277,7 +279,11 @@ def _counted(tried: Sequence[Candidate], settings: Settings, seed: int) -> Count
 
 
 def _judged(
-    given: Iterable[Recipe], sources: Mapping[str, Rows], rows: np.ndarray, settings: Settings, seed: int
+    given: Iterable[CodingRecipe],
+    sources: Mapping[str, Rows],
+    rows: np.ndarray,
+    settings: Settings,
+    seed: int,
 ) -> list[Candidate]:
     """Candidates on some of the rows; those with one normalisation share their distances."""
     shared: dict[tuple[str, str], NormalizedRows] = {}

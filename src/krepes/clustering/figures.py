@@ -11,7 +11,7 @@ from torch import Tensor
 
 from krepes.base.validation import as_matrix, check_count, is_integer
 from krepes.clustering.affinity import Affinity
-from krepes.clustering.agreement import class_codes
+from krepes.clustering.agreement import cluster_codes
 from krepes.clustering.estimator import SubspaceClustering
 from krepes.clustering.metric import Iterate, iterates, settings_for
 from krepes.clustering.normalization import basis_of
@@ -52,7 +52,7 @@ def plot_iterations(
     if not isinstance(model, SubspaceClustering):
         raise TypeError(f"model is a {type(model).__name__}; expected a SubspaceClustering.")
     rows = model._rows(X, reset=True)
-    labels = model.fit(X).labels_ if y is None else class_codes(y, len(rows))
+    labels = model.fit(X).labels_ if y is None else cluster_codes(y, len(rows))
     order = np.argsort(labels, kind="stable")
     last = model.n_iterations if model.projection is not None else 0
     shown = sorted(set(np.linspace(0, last, 5).round().astype(int).tolist()))
@@ -115,7 +115,7 @@ def within_share(W: Affinity, y: Any) -> float:
     0.75
     """
     W = W if scipy.sparse.issparse(W) else as_matrix(W, "W").astype(np.float64)
-    codes = class_codes(y, W.shape[0])
+    codes = cluster_codes(y, W.shape[0])
     total = W.sum()
     if W.shape[0] != W.shape[1] or not (np.isfinite(total) and total > 0):
         raise ValueError(

@@ -60,7 +60,7 @@ class Found:
 
     def project(self, rows: Tensor) -> Tensor:
         """Rows in the metric found, normalised."""
-        inner = rows if self.patches is None else features(self.patches, rows)
+        inner = rows if self.patches is None else pooled_features(self.patches, rows)
         return normalized(inner @ self.projection, self.kept.settings.normalization, self.kept.scale)
 
 
@@ -72,7 +72,7 @@ def picture_shape(X: Any) -> tuple[int, ...] | None:
     return shape if fits else None
 
 
-def features(patches: Patches, rows: Tensor) -> Tensor:
+def pooled_features(patches: Patches, rows: Tensor) -> Tensor:
     return patches.features(rows.float()).double()
 
 
@@ -131,7 +131,7 @@ class Pictures:
 
     def __call__(self, rows: np.ndarray) -> Tensor:
         if self._last is None or not np.array_equal(self._last[0], rows):
-            self._last = rows, features(self.patches, self.rows[rows])
+            self._last = rows, pooled_features(self.patches, self.rows[rows])
         return self._last[1]
 
 
@@ -148,7 +148,7 @@ def best_of_family(
     patches: Patches | None = None
     if choice.recipe.source == "pictures":
         patches = pictures.patches
-        of_patches = features(patches, rows)
+        of_patches = pooled_features(patches, rows)
         basis = basis_of(of_patches)
         inner = of_patches if basis is None else of_patches @ basis
     if len(rows) > LARGEST_DUAL:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from torch import Tensor
 
-from krepes.base.codec import Bounds, Count, Shape
+from krepes.base.storage.codec import Bounds, Count, Shape
 from krepes.clustering.codings import Coding
 from krepes.clustering.metric import Iterate, Settings
 from krepes.clustering.search import Found

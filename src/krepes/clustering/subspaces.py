@@ -13,7 +13,7 @@ from typing import Annotated
 
 import numpy as np
 
-from krepes.base.codec import Bounds, Shape
+from krepes.base.storage.codec import Bounds, Shape
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader
-from krepes.base.codec import State
+from krepes.base.storage.codec import State
 from krepes.engines.engine import BLOCKS_PER_BATCH, Result, add_batches, block_rows
 
 if TYPE_CHECKING:

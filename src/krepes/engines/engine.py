@@ -23,11 +23,11 @@ import torch
 
 from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Block, Reader, rows_within
-from krepes.base.checkpoint import Checkpoint
-from krepes.base.codec import State
 from krepes.base.components import subclasses
-from krepes.base.packing import digest
 from krepes.base.reporting import Progress, Silent
+from krepes.base.storage.checkpoint import Checkpoint
+from krepes.base.storage.codec import State
+from krepes.base.storage.packing import digest
 from krepes.sources import Source
 
 logger = logging.getLogger("krepes")

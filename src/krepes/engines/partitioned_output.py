@@ -26,9 +26,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from krepes.base.files import SUFFIX, atomic_path
-from krepes.base.packing import digest
 from krepes.base.reporting import Progress
+from krepes.base.storage.files import SUFFIX, atomic_path
+from krepes.base.storage.packing import digest
 from krepes.engines.engine import Engine, logged_pass
 from krepes.results import write_rows
 from krepes.sources import Source, TableSource

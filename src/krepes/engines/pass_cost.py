@@ -17,7 +17,7 @@ import torch
 
 from krepes.base.accumulator import Accumulator, R, S
 from krepes.base.blocks import Reader
-from krepes.base.files import readable_bytes
+from krepes.base.storage.files import readable_bytes
 from krepes.engines.engine import BLOCKS_PER_BATCH, Engine, PassLayout, block_rows
 
 SUMS_HELD = 4  # of a part, of the one it is merged with, of both, and the feature map

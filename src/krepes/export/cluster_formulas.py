@@ -14,7 +14,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 
 from krepes._version import __version__
-from krepes.base.packing import digest
+from krepes.base.storage.packing import digest
 from krepes.clustering import SubspaceClustering
 from krepes.clustering.codings import Coding
 from krepes.clustering.self_expression import DualExpression, PrimalExpression

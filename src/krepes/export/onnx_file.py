@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from krepes.base.files import atomic_path, check_writable
+from krepes.base.storage.files import atomic_path, check_writable
 from krepes.export.program import Program, Step
 
 OPSET, ML_OPSET, IR_VERSION = 18, 2, 9

@@ -32,12 +32,12 @@ def _(kernel: Patches, x: Operand, Y: Points) -> Operand:
     if isinstance(Y, Operand):
         raise ExportError(f"{kernel} is not written for cells.")
     known = kernel.features(torch.as_tensor(Y).reshape(-1, *_shape(kernel)))
-    return values(kernel.top, features(kernel, x), known)
+    return values(kernel.top, features_formula(kernel, x), known)
 
 
 @diagonal.register
 def _(kernel: Patches, x: Operand) -> Operand:
-    return diagonal(kernel.top, features(kernel, x))
+    return diagonal(kernel.top, features_formula(kernel, x))
 
 
 def _shape(kernel: Patches) -> Shape:
@@ -49,7 +49,7 @@ def _shape(kernel: Patches) -> Shape:
     return height, width, channels
 
 
-def features(kernel: Patches, x: Operand) -> Operand:
+def features_formula(kernel: Patches, x: Operand) -> Operand:
     """Psi of flattened pictures, (b, D), in the precision of x."""
     precision = PRECISIONS[kernel.precision]
     pictures, shape = _small(x.cast(str(precision).removeprefix("torch.")), _shape(kernel))

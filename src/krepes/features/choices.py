@@ -23,9 +23,9 @@ from torch import Tensor
 
 from krepes.base.blocks import available_memory
 from krepes.base.components import resolve
-from krepes.base.files import readable_bytes
 from krepes.base.reporting import warn
 from krepes.base.rows import Rows, SparseRows, as_sparse, concat_rows, count_rows, take_rows
+from krepes.base.storage.files import readable_bytes
 from krepes.features.fit_data import FitData, RowReader
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector

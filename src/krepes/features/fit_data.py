@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from krepes.base.blocks import Block, IndexedReader, Placement, part_edges
-from krepes.base.packing import digest
 from krepes.base.reporting import warn
 from krepes.base.rows import Rows, count_rows, slice_rows
+from krepes.base.storage.packing import digest
 from krepes.preprocessing.input_space import InputSpace
 from krepes.sources import Source, open_source
 from krepes.sources.identity_of_files import file_stamps

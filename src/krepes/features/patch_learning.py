@@ -20,8 +20,8 @@ from torch import Tensor
 
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block, Placement
-from krepes.base.packing import digest
 from krepes.base.reporting import display
+from krepes.base.storage.packing import digest
 from krepes.base.validation import check_choice, check_count, check_number
 from krepes.engines import Engine, as_engine
 from krepes.features.fit_data import FitData

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 
 from krepes.base.blocks import Placement
-from krepes.base.codec import FLOATS, Bounds, Count, Shape, State, decode_part, encode
-from krepes.base.packing import digest
 from krepes.base.reporting import Progress, warn
 from krepes.base.rows import Rows, SparseRows, take_rows
+from krepes.base.storage.codec import FLOATS, Bounds, Count, Shape, State, decode_part, encode
+from krepes.base.storage.packing import digest
 from krepes.engines import Engine
 from krepes.features.choices import LandmarkRows, choose_views
 from krepes.features.fit_data import FitData, RowReader

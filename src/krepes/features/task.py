@@ -34,12 +34,12 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 
-from krepes.base.checkpoint import Checkpoint
 from krepes.base.code_identity import code_identity
-from krepes.base.codec import FLOATS, Bounds, Shape
 from krepes.base.linalg import descending_eigh, inverse_sqrt
-from krepes.base.packing import digest
 from krepes.base.reporting import Progress, Silent, warn
+from krepes.base.storage.checkpoint import Checkpoint
+from krepes.base.storage.codec import FLOATS, Bounds, Shape
+from krepes.base.storage.packing import digest
 from krepes.base.validation import check_choice
 from krepes.engines.engine import BLOCKS_PER_BATCH, block_rows
 from krepes.features.fit_data import RowReader

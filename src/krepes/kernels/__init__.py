@@ -3,13 +3,10 @@
 from krepes.kernels.arc_cosine import ArcCosine
 from krepes.kernels.automatic import Automatic, as_kernel
 from krepes.kernels.checking.kernel_check import KernelCheck
-from krepes.kernels.columns import ColumnKernel
 from krepes.kernels.custom import Custom
 from krepes.kernels.dot_product import Cosine, Linear, Polynomial, Sigmoid
 from krepes.kernels.empirical_ntk import EmpiricalNTK
 from krepes.kernels.gaussian import Gaussian
-from krepes.kernels.gower import Gower
-from krepes.kernels.histograms import ChiSquared, Intersection
 from krepes.kernels.infinite_width import InfiniteWidth
 from krepes.kernels.kernel import CoordinateProduct, Kernel, Product, Scaled, Sum
 from krepes.kernels.laplacian import Laplacian
@@ -24,10 +21,13 @@ from krepes.kernels.objects.spectrum import Spectrum
 from krepes.kernels.objects.subsequence import Subsequence
 from krepes.kernels.objects.weisfeiler_lehman import WeisfeilerLehman
 from krepes.kernels.patches.kernel import Patches
-from krepes.kernels.precomputed import Precomputed
-from krepes.kernels.random_warping import RandomWarping
 from krepes.kernels.reweighted import Reweighted
-from krepes.kernels.series import GlobalAlignment
+from krepes.kernels.structured.columns import ColumnKernel
+from krepes.kernels.structured.gower import Gower
+from krepes.kernels.structured.histograms import ChiSquared, Intersection
+from krepes.kernels.structured.precomputed import Precomputed
+from krepes.kernels.structured.random_warping import RandomWarping
+from krepes.kernels.structured.series import GlobalAlignment
 
 __all__ = [
     "ArcCosine",

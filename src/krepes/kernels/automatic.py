@@ -33,8 +33,8 @@ from krepes.kernels.dot_product import Cosine
 from krepes.kernels.gaussian import Gaussian
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.laplacian import Laplacian
-from krepes.kernels.precomputed import Precomputed
-from krepes.kernels.random_warping import RandomWarping
+from krepes.kernels.structured.precomputed import Precomputed
+from krepes.kernels.structured.random_warping import RandomWarping
 from krepes.kernels.vectors import Lengthscale, RadialKernel, as_rows
 
 # whose L1 distances are affordable: they are not a matrix product

@@ -23,11 +23,11 @@ from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, SumOfValues, Value
 from krepes.base.blocks import Block, row_blocks
-from krepes.base.codec import FLOATS, Bounds, Count, Shape, State, decode
-from krepes.base.packing import digest
 from krepes.base.random_streams import uniform
 from krepes.base.reporting import named_few
 from krepes.base.rows import Rows, SparseRows, concat_rows, slice_rows, take_rows
+from krepes.base.storage.codec import FLOATS, Bounds, Count, Shape, State, decode
+from krepes.base.storage.packing import digest
 from krepes.features.space import FeatureSpace
 from krepes.kernels import Kernel
 from krepes.machines.cells.all_rows import AllRows, KeepAllRows

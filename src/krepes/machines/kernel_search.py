@@ -28,8 +28,8 @@ from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.column_scale import column_scale
-from krepes.base.packing import digest
 from krepes.base.rows import Rows, SparseRows
+from krepes.base.storage.packing import digest
 from krepes.features.image_kernels import patches_for
 from krepes.features.kernel_choice import ChosenKernel, KernelChoice
 from krepes.kernels import Automatic, Cosine, Kernel, Reweighted, as_kernel

@@ -26,9 +26,9 @@ from sklearn.utils import Tags
 from torch import Tensor
 
 from krepes.base.accumulator import T
-from krepes.base.codec import State, decode, decode_entry, encode
 from krepes.base.reporting import display
 from krepes.base.rows import Rows, as_sparse
+from krepes.base.storage.codec import State, decode, decode_entry, encode
 from krepes.base.validation import check_count
 from krepes.features import ChosenKernel, FeatureSpace, FitData, Spec, prepare
 from krepes.features.choices import AUTO_LANDMARKS, landmark_count

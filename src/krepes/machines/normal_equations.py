@@ -12,8 +12,8 @@ from torch import Tensor
 
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
-from krepes.base.codec import State, decode, encode
 from krepes.base.rows import Rows
+from krepes.base.storage.codec import State, decode, encode
 from krepes.features.space import FeatureSpace
 from krepes.machines.targets import Targets
 from krepes.moments.moments import OUTER_BYTES, OuterSum

@@ -19,8 +19,8 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
-from krepes.base.codec import Bounds, Shape, State
-from krepes.base.packing import digest
+from krepes.base.storage.codec import Bounds, Shape, State
+from krepes.base.storage.packing import digest
 from krepes.base.validation import as_array, as_numbers
 from krepes.features.fit_data import as_weights
 from krepes.preprocessing.labels import encode_labels, label_vector, missing_values, plain_values

@@ -21,8 +21,8 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 
-from krepes.base.codec import Bounds, SameAs, Shape
 from krepes.base.linalg import descending_eigh, symmetric
+from krepes.base.storage.codec import Bounds, SameAs, Shape
 
 
 @dataclass(frozen=True)

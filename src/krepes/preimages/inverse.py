@@ -29,7 +29,7 @@ from scipy.optimize import nnls
 from torch import Tensor
 
 from krepes.base.blocks import row_blocks
-from krepes.base.codec import Bounds, Shape
+from krepes.base.storage.codec import Bounds, Shape
 from krepes.kernels import Gaussian, Kernel, Linear
 from krepes.landmarks.nystrom import NystromMap
 from krepes.regression.ridge_algebra import LeaveOneOut

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from krepes.base.accumulator import Value
 from krepes.base.blocks import row_blocks
-from krepes.base.codec import CPU, State, decode, encode
 from krepes.base.reporting import warn
 from krepes.base.rows import REDUCE, concat_rows, dense, take_rows
+from krepes.base.storage.codec import CPU, State, decode, encode
 from krepes.base.validation import as_matrix, check_count
 from krepes.features.task import LinearMap
 from krepes.one_pass import OnePassEstimator

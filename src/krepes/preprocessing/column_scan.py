@@ -12,8 +12,8 @@ import pyarrow.types as pt
 
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
-from krepes.base.codec import State
 from krepes.base.rows import Rows
+from krepes.base.storage.codec import State
 from krepes.preprocessing.column_values import ColumnMoments, MomentTree, family, number_matrix
 from krepes.preprocessing.text_scan import TextScan, number_words
 from krepes.sources.row_sampling import PickedRows

@@ -33,9 +33,9 @@ import torch
 from torch import Tensor
 
 from krepes.base.accumulator import FieldSums
-from krepes.base.codec import Bounds, Shape
 from krepes.base.linalg import descending_eigh
 from krepes.base.split import Parts
+from krepes.base.storage.codec import Bounds, Shape
 
 ROUNDING = 32  # units in the last place by which sums of squares may be off
 PENALTIES = 10.0 ** np.arange(-8, 1.01, 0.5)  # of the variance of all rows together in the kernel's space

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from krepes.base.files import check_writable
+from krepes.base.storage.files import check_writable
 from krepes.explain import landmark_norms, landmarks_are_rows_of
 from krepes.explain.expansion import landmark_rows
 from krepes.machines import (

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from krepes.base.files import atomic_path
+from krepes.base.storage.files import atomic_path
 
 SCRIPTS = (
     "data.js", "colours.js", "charts.js", "painting.js", "map.js", "parts.js", "agreement.js", "heat.js", "sample.js",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from krepes.base.files import readable_bytes
+from krepes.base.storage.files import readable_bytes
 from krepes.export import ExportError, program_of
 from krepes.export.program import Port, Program
 from krepes.one_pass import OnePassEstimator

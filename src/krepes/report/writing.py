@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from krepes.base.files import check_writable
+from krepes.base.storage.files import check_writable
 from krepes.base.validation import check_count
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation import ProbeResult, ProtocolResult

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from krepes.base.blocks import available_memory
-from krepes.base.files import readable_bytes
 from krepes.base.linalg import descending_eigh
+from krepes.base.storage.files import readable_bytes
 from krepes.base.validation import check_count, check_number
 from krepes.losses import Batch, Loss, MomentForms
 from krepes.losses.checking import check_loss

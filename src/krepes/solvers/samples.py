@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from krepes.base.blocks import Block, IndexedReader
-from krepes.base.checkpoint import Checkpoint
 from krepes.base.random_streams import stream_key
 from krepes.base.reporting import Progress, Silent
 from krepes.base.rows import Rows
+from krepes.base.storage.checkpoint import Checkpoint
 from krepes.landmarks.nystrom import NystromMap
 from krepes.views import Views
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 import pyarrow as pa
 
-from krepes.base.files import readable_bytes
 from krepes.base.rows import Rows, concat_rows, count_rows, is_tensor, rebatch, slice_rows, take_rows
+from krepes.base.storage.files import readable_bytes
 from krepes.base.validation import check_count
 from krepes.sources.arrays.in_memory import array_kind, check_array, ready
 from krepes.sources.identity_of_rows import content_hash

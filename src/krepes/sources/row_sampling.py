@@ -23,9 +23,9 @@ import torch
 
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block, Reader, part_edges
-from krepes.base.codec import State
-from krepes.base.packing import digest
 from krepes.base.rows import Rows, concat_rows, count_rows, rebatch, take_rows
+from krepes.base.storage.codec import State
+from krepes.base.storage.packing import digest
 from krepes.sources.row_subset import section
 from krepes.sources.source import SCAN_ROWS, Source
 

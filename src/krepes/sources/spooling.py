@@ -18,8 +18,8 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 
-from krepes.base.files import readable_bytes
 from krepes.base.rows import is_tensor
+from krepes.base.storage.files import readable_bytes
 from krepes.sources.tables.frames import arrow_table
 
 _MORE_ROOM = "Name a folder with more room: spool='/data/tmp'."

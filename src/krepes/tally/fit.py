@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from krepes.base.accumulator import Accumulator, T
-from krepes.base.codec import State, decode_part, encode
-from krepes.base.files import same_file
 from krepes.base.split import Key, Split, by_group
+from krepes.base.storage.codec import State, decode_part, encode
+from krepes.base.storage.files import same_file
 from krepes.base.validation import check_number
 from krepes.features import FeatureSpace, FitData, Run
 from krepes.labelled import labels_of

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, T
 from krepes.base.blocks import available_memory
-from krepes.base.files import readable_bytes
 from krepes.base.reporting import named_few, warn
 from krepes.base.split import Key, Parts, Split, by_group
+from krepes.base.storage.files import readable_bytes
 from krepes.preprocessing.labels import missing_values
 
 LARGER_BLOCKS = 8  # times as large, at most, because a block is divided by group

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from krepes.base.accumulator import T
-from krepes.base.codec import Bounds, State, decode_part, encode
 from krepes.base.split import Parts
+from krepes.base.storage.codec import Bounds, State, decode_part, encode
 from krepes.tally.grouping import GroupSums
 
 Range = tuple[int, int]

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse
 from scipy.linalg.blas import dsyrk
 
-from krepes.base.codec import Shape
+from krepes.base.storage.codec import Shape
 
 STEP = 64
 FURTHEST = 15  # 2^(64 * 15) is 1e289

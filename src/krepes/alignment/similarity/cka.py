@@ -35,7 +35,7 @@ from krepes.alignment.similarity.hsic import (
 )
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
-from krepes.base.packing import digest
+from krepes.base.storage.packing import digest
 from krepes.base.validation import (
     as_array,
     as_flat_matrix,

@@ -38,9 +38,9 @@ from krepes.alignment.inputs import feature_matrix, feature_reader, row_indices
 from krepes.alignment.similarity.cka import check_enough_rows
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
-from krepes.base.codec import Count, Shape
-from krepes.base.packing import digest
 from krepes.base.random_streams import uniform
+from krepes.base.storage.codec import Count, Shape
+from krepes.base.storage.packing import digest
 from krepes.base.validation import as_flat_matrix, check_finite, check_same_rows
 from krepes.engines import Engine, as_engine
 

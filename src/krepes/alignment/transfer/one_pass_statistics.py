@@ -33,7 +33,7 @@ from krepes.alignment.transfer.logme import logme_of_moments
 from krepes.alignment.transfer.target_and_chance import TransferTarget
 from krepes.base.accumulator import SumOfValues
 from krepes.base.blocks import Block
-from krepes.base.packing import digest
+from krepes.base.storage.packing import digest
 from krepes.base.validation import as_flat_matrix, check_choice, check_same_rows
 
 METHODS = ("auto", "exact", "sketch")

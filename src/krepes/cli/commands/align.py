@@ -13,7 +13,7 @@ from krepes.cli.result_files import check_outputs, save_figure, write_csv
 from krepes.cli.terminal import line, show_table
 
 if TYPE_CHECKING:
-    from krepes.cli.features import FeatureFile
+    from krepes.cli.work.features import FeatureFile
 
 FEATURES = (
     "Files with a row of numbers per sample, in the same order: .npy, .npz (FILE.npz:ARRAY), .parquet, .csv."
@@ -43,7 +43,7 @@ def align(
     \b[cyan]krepes align layer3.npy layer4.npy --permutations 199[/]
     [cyan]krepes align a.npy b.npy c.parquet --sketch 256 --figure models.png[/]
     """
-    from krepes.cli.features import open_aligned, short_names
+    from krepes.cli.work.features import open_aligned, short_names
 
     estimator = _checked(features, estimator, permutations, sketch)
     check_outputs(output, figure, overwrite, tables=(".csv",))
@@ -76,7 +76,7 @@ def align(
 
 def _checked(features: list[str], estimator: str | None, permutations: int, sketch: int) -> str:
     """The estimator, once the options fit together."""
-    from krepes.cli.features import check_buckets
+    from krepes.cli.work.features import check_buckets
 
     if len(features) < 2:
         raise typer.BadParameter("Give at least two files: alignment compares representations.")

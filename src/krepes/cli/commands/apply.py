@@ -82,7 +82,7 @@ MODEL may also be an autoencoder that was saved in Python; it gives the [bold]er
     result.check()
     from krepes import KernelAutoencoder, KernelEmbedding
     from krepes.cli.opening import load_model
-    from krepes.cli.reconstructions import Reconstructions
+    from krepes.cli.work.reconstructions import Reconstructions
 
     start = time.perf_counter()
     decoding = load_model(model, device, KernelEmbedding, KernelAutoencoder, made_by="fit")
@@ -139,7 +139,7 @@ In .npy and .npz files, more than the prediction makes an array of records.
     result.check()
     from krepes.base.validation import check_share
     from krepes.cli.opening import load_model
-    from krepes.cli.predictions import Predictions
+    from krepes.cli.work.predictions import Predictions
     from krepes.machines.labelled_machine import LabelledMachine
 
     start = time.perf_counter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from krepes.base.files import check_writable
+from krepes.base.storage.files import check_writable
 from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.terminal import console
@@ -41,7 +41,7 @@ learns to predict a column of a small table.
     output.mkdir(parents=True, exist_ok=True)
     for path in paths.values():
         check_writable(path, overwrite, needed_bytes=10_000_000)
-    from krepes.cli import demonstration
+    from krepes.cli.work import demonstration
 
     found = demonstration.show_digits(paths, random_state, overwrite)
     found["machine"] = demonstration.show_machine(paths["table"], paths["machine"], random_state, overwrite)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from krepes.base.files import atomic_path
+from krepes.base.storage.files import atomic_path
 from krepes.cli import options
 from krepes.cli.command import changed, command, json_text, usage_errors
 from krepes.cli.options import option
@@ -105,7 +105,7 @@ rows kept in its file.
 
     fitted = load(model, device=device)
     if isinstance(fitted, KernelEmbedding):
-        from krepes.cli.embedding_evaluation import evaluate_embedding
+        from krepes.cli.work.embedding_evaluation import evaluate_embedding
 
         dataset = _opened(fitted, rows, labels, test)
         found, curve = evaluate_embedding(fitted, dataset, wanted, random_state)
@@ -147,8 +147,8 @@ def _scored(
     test: Path | None,
 ) -> dict[str, Any]:
     """A machine on labelled rows."""
-    from krepes.cli.machine_evaluation import evaluate_machine
     from krepes.cli.opening import other_use
+    from krepes.cli.work.machine_evaluation import evaluate_machine
     from krepes.machines.kernel_ridge.machine import RidgeMachine
 
     if not isinstance(machine, RidgeMachine):

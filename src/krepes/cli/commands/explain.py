@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import typer
 
-from krepes.base.files import check_writable, readable_bytes
+from krepes.base.storage.files import check_writable, readable_bytes
 from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.options import option
@@ -111,8 +111,8 @@ a machine has predictions with intervals, or p-values of novelty.
     """
     page.check()
     from krepes import KernelEmbedding, load
-    from krepes.cli.explain_machine import explain_machine
-    from krepes.cli.explaining import explain_row, one_row, read_concept, show_check
+    from krepes.cli.work.explain_machine import explain_machine
+    from krepes.cli.work.explaining import explain_row, one_row, read_concept, show_check
     from krepes.explain import explain as explain_rows
     from krepes.machines import NoveltyDetector
     from krepes.machines.labelled_machine import LabelledMachine

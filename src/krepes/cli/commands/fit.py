@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from krepes.base.files import check_writable
+from krepes.base.storage.files import check_writable
 from krepes.cli import options
 from krepes.cli.command import changed, command
 from krepes.cli.options import DATA, MODEL, STREAM, option
@@ -67,8 +67,8 @@ def fit(
     [cyan]krepes fit part.parquet --base people.krepes --first-row 100000 -o part.krepes[/]
     [cyan]krepes fit --follow arriving/ --half-life 100000 -o stream.krepes[/]
     """
-    from krepes.cli.fitting import continued, fit_part, learn, show_saved
     from krepes.cli.memory_needed import check_room, fit_cost
+    from krepes.cli.work.fitting import continued, fit_part, learn, show_saved
 
     others = {"--select": select, "--no-moments": no_moments, "--label": label}
     _check(rows, chosen, parts, stream, [name for name, value in others.items() if value])
@@ -114,7 +114,7 @@ def _check(
     kept: list[str],
 ) -> None:
     """Refuse options that do not go together, before anything is opened."""
-    from krepes.cli.fitting import brought, refuse
+    from krepes.cli.work.fitting import brought, refuse
 
     if stream.once and not stream.follow:
         raise typer.BadParameter("--once is for --follow.")
@@ -141,7 +141,7 @@ def _follow(
     seed: int,
 ) -> dict[str, Any]:
     """Absorb files as they arrive. The model is that of --base without its rows, or one that the first file fixes."""
-    from krepes.cli.fitting import continued, follow
+    from krepes.cli.work.fitting import continued, follow
 
     if parts.base is not None:
         model = _embedding(continued(parts.base, device), parts.base)

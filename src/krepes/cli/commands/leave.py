@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
-from krepes.base.files import check_writable, readable_bytes
+from krepes.base.storage.files import check_writable, readable_bytes
 from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.terminal import line, show_facts

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from krepes.base.files import check_writable, readable_bytes
+from krepes.base.storage.files import check_writable, readable_bytes
 from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.terminal import line, show_facts, show_table
@@ -42,7 +42,7 @@ _PARTS = {
 def info(model: options.Model, verbose: options.Verbose = False) -> dict[str, Any]:
     """Show what a model is, which columns it uses, and what its file holds."""
     from krepes import load
-    from krepes.base.model_file import read, sizes
+    from krepes.base.storage.model_file import read, sizes
     from krepes.cli import describe
     from krepes.report.facts import model_facts
 
@@ -95,7 +95,7 @@ def merge(
         raise typer.BadParameter("One model is not merged: name at least two.")
     check_writable(output, overwrite)
     from krepes import load
-    from krepes.cli.fitting import rows_held
+    from krepes.cli.work.fitting import rows_held
 
     total = load(models[0])
     if not hasattr(total, "merge"):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from krepes.alignment import Transferability
-    from krepes.cli.features import FeatureFile
+    from krepes.cli.work.features import FeatureFile
 
 FEATURES = "One file per model, with a row per sample in the same order: .npy, .npz (FILE.npz:ARRAY), .parquet, .csv."
 SCORES = "Scores"
@@ -67,7 +67,7 @@ def rank_models(
     linear model. H-score: how far apart class means lie, 0 for noise. Larger is
     better; blank is undefined, or not computed where CKA is sketched.
     """
-    from krepes.cli.features import open_aligned
+    from krepes.cli.work.features import open_aligned
 
     _check(features, labels, label, probabilities, sort_by, sketch)
     check_outputs(output, figure, overwrite, tables=(".csv",))
@@ -101,7 +101,7 @@ def _check(
     sketch: int,
 ) -> None:
     """Refuse options that do not fit together, before any file is read."""
-    from krepes.cli.features import check_buckets
+    from krepes.cli.work.features import check_buckets
 
     options.one_of("--sort-by", sort_by, tuple(SORTS))
     check_buckets(sketch)
@@ -149,7 +149,7 @@ def _ranked(
 ) -> Transferability:
     """One pass over every file."""
     from krepes.alignment import transferability
-    from krepes.cli.features import open_aligned
+    from krepes.cli.work.features import open_aligned
 
     class_files = open_aligned(probabilities, encoding=encoding)
     return transferability(

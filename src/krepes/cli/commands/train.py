@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from krepes.base.files import check_writable
+from krepes.base.storage.files import check_writable
 from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.options import MODEL, option
@@ -92,7 +92,7 @@ with landmarks or with neighbours. Rows without a label are not used.
     [cyan]krepes train houses.csv --label price --machine gaussian_process --set noise=0.1 -o price.krepes[/]
     [cyan]krepes train good_days.parquet --task detect --false-alarm-rate 0.01 -o pump.krepes[/]
     """
-    from krepes.cli.fitting import learn, show_saved
+    from krepes.cli.work.fitting import learn, show_saved
     from krepes.machines.kernel_ridge.machine import RidgeMachine
     from krepes.machines.labelled_machine import LabelledMachine
 
@@ -130,7 +130,7 @@ def _check_base(
     rows: options.NewRows, chosen: MachineOptions, parts: options.PartOptions, no_sums: bool
 ) -> None:
     """Refuse options that --base brings itself."""
-    from krepes.cli.fitting import brought, refuse
+    from krepes.cli.work.fitting import brought, refuse
 
     if parts.base is not None:
         own = [*brought(rows, chosen, parts), *(["--no-sums"] if no_sums else [])]
@@ -149,7 +149,7 @@ def _part(
     overwrite: bool,
 ) -> dict[str, Any]:
     """The sums of one part of the data, for the machine of --base."""
-    from krepes.cli.fitting import continued, fit_part
+    from krepes.cli.work.fitting import continued, fit_part
     from krepes.machines import NoveltyDetector
     from krepes.machines.labelled_machine import LabelledMachine
     from krepes.machines.targets import Quantities

@@ -15,7 +15,7 @@ from krepes.cli.parameters import EmbeddingOptions, given_values, parsed
 from krepes.cli.terminal import say
 
 if TYPE_CHECKING:
-    from krepes.cli.tune_report import FitCommand
+    from krepes.cli.work.tune_report import FitCommand
     from krepes.embedding import KernelEmbedding
     from krepes.evaluation import Search
     from krepes.preprocessing import TableEncoder
@@ -113,7 +113,7 @@ Choosing by labels is not unsupervised: say so. Test rows of --split or --n-trai
     [cyan]krepes tune digits.npz --loss simclr --sampler tpe --range loss__temperature=0.05:5[/]
     """
     from krepes.cli.memory_needed import check_room
-    from krepes.cli.tune_report import FitCommand
+    from krepes.cli.work.tune_report import FitCommand
     from krepes.evaluation import Search
     from krepes.evaluation.tuning.ranges import import_optuna
     from krepes.labelled import training_rows
@@ -189,7 +189,7 @@ def _show_columns(encoder: TableEncoder | str | None, source: Source) -> None:
 
 def _run(prepared: Search, searching: SearchOptions, fit: FitCommand) -> dict[str, Any]:
     """Say what will happen, do it, and show the results, also after Ctrl-C."""
-    from krepes.cli.tune_report import introduce, run_with_progress, show_result
+    from krepes.cli.work.tune_report import introduce, run_with_progress, show_result
 
     introduce(prepared, searching.n_trials, searching.study)
     try:

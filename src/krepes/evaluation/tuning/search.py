@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.base import clone
 
 from krepes.base.code_identity import code_identity
-from krepes.base.packing import digest
+from krepes.base.storage.packing import digest
 from krepes.base.validation import check_choice, check_count
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation.budget import Budget, as_budget

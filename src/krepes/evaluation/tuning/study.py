@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from krepes.base.display import displayed
-from krepes.base.files import check_writable
+from krepes.base.storage.files import check_writable
 from krepes.evaluation.tuning.ranges import import_optuna
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.files import atomic_path
+from krepes.base.storage.files import atomic_path
 
 logger = logging.getLogger("krepes")
 

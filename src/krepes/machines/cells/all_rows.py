@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base import file_backed
 from krepes.base.accumulator import Accumulator
 from krepes.base.blocks import Block
-from krepes.base.codec import FLOATS, Bounds, Shape, State, decode, encode
+from krepes.base.storage import file_backed
+from krepes.base.storage.codec import FLOATS, Bounds, Shape, State, decode, encode
 from krepes.kernels.vectors import as_rows
 
 

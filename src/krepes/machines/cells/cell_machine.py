@@ -21,11 +21,11 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from torch import Tensor
 
-from krepes.base.checkpoint import Checkpoint, remove_checkpoint
-from krepes.base.codec import State, decode_entry, encode
-from krepes.base.packing import digest
 from krepes.base.reporting import display
 from krepes.base.rows import Rows
+from krepes.base.storage.checkpoint import Checkpoint, remove_checkpoint
+from krepes.base.storage.codec import State, decode_entry, encode
+from krepes.base.storage.packing import digest
 from krepes.engines import Local
 from krepes.features import FeatureSpace, FitData, Spec
 from krepes.kernels.automatic import is_precomputed

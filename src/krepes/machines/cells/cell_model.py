@@ -18,8 +18,8 @@ from typing import Annotated, ClassVar
 import torch
 from torch import Tensor
 
-from krepes.base import file_backed
-from krepes.base.codec import FLOATS, Bounds, Shape
+from krepes.base.storage import file_backed
+from krepes.base.storage.codec import FLOATS, Bounds, Shape
 from krepes.kernels import Kernel
 from krepes.machines.cells.local_plan import LocalPlan
 from krepes.machines.cells.partition import Partition

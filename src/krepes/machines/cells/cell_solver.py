@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base import file_backed
 from krepes.base.blocks import row_blocks
-from krepes.base.checkpoint import Checkpoint
-from krepes.base.codec import decode, encode
 from krepes.base.reporting import Progress
+from krepes.base.storage import file_backed
+from krepes.base.storage.checkpoint import Checkpoint
+from krepes.base.storage.codec import decode, encode
 from krepes.engines import Engine
 from krepes.kernels import Kernel
 from krepes.machines.cells.all_rows import AllRows

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from torch import Tensor
 
-from krepes.base.codec import Bounds
+from krepes.base.storage.codec import Bounds
 from krepes.kernels import Kernel, Reweighted
 from krepes.machines.cells.partition import DIRECTIONS, Partition
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.blocks import row_blocks
-from krepes.base.codec import Shape
+from krepes.base.storage.codec import Shape
 
 BLOCK = 8192  # rows routed at once
 LEAST_SHARE = 0.1  # of the rows on the smaller side of a split; else another direction is taken

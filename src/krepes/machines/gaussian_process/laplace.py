@@ -24,9 +24,9 @@ from torch.nn.functional import logsigmoid
 
 from krepes.base.accumulator import FieldSums, SumOfValues
 from krepes.base.blocks import Block
-from krepes.base.codec import Shape
 from krepes.base.linalg import symmetric
 from krepes.base.reporting import warn
+from krepes.base.storage.codec import Shape
 from krepes.features.space import FeatureSpace
 from krepes.machines.targets import Targets
 

@@ -34,9 +34,9 @@ from scipy.special import expit, ndtr
 from torch import Tensor
 
 from krepes.base.accumulator import Value
-from krepes.base.codec import Bounds, Shape, State
 from krepes.base.linalg import descending_eigh
 from krepes.base.rows import Rows
+from krepes.base.storage.codec import Bounds, Shape, State
 from krepes.base.validation import is_number
 from krepes.features.space import FeatureSpace
 from krepes.machines.cells.cell_model import CellModel

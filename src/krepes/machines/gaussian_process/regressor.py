@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from krepes.base.codec import State, encode
-from krepes.base.packing import digest
 from krepes.base.reporting import display
 from krepes.base.rows import Rows, dense
+from krepes.base.storage.codec import State, encode
+from krepes.base.storage.packing import digest
 from krepes.base.validation import check_count, check_share
 from krepes.engines import Local
 from krepes.features import FeatureSpace

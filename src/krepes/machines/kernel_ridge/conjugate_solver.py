@@ -31,11 +31,11 @@ from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, FieldSums, SumOfValues
 from krepes.base.blocks import Block
-from krepes.base.codec import Shape
 from krepes.base.linalg import RELATIVE_CUT, conjugate_gradients, symmetric
 from krepes.base.reporting import warn
 from krepes.base.rows import Rows
 from krepes.base.split import ByFold, Parts
+from krepes.base.storage.codec import Shape
 from krepes.features.space import FeatureSpace
 from krepes.landmarks.nystrom import landmark_matrix
 from krepes.machines.kept_rows import KeepRows, KeptRows, placed_blocks

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from krepes.base.accumulator import Accumulator, T
-from krepes.base.codec import State
 from krepes.base.rows import dense
+from krepes.base.storage.codec import State
 from krepes.base.validation import check_choice, check_count, check_number
 from krepes.features import FeatureSpace, FitData, opener_of
 from krepes.features.space import LEAST_FOLDS

@@ -31,9 +31,9 @@ import torch
 from torch import Tensor
 
 from krepes.base.blocks import Block
-from krepes.base.codec import Bounds, Shape, encode
-from krepes.base.packing import digest
 from krepes.base.split import ByFold, Key, Parts, Split
+from krepes.base.storage.codec import Bounds, Shape, encode
+from krepes.base.storage.packing import digest
 from krepes.features.space import FeatureSpace
 from krepes.machines.cells.all_rows import AllRows
 from krepes.machines.cells.cell_model import CellModel

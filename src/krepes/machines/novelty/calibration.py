@@ -33,8 +33,8 @@ from scipy.stats import hypergeom
 from torch import Tensor
 
 from krepes.base.blocks import Block, rows_within
-from krepes.base.codec import Shape
 from krepes.base.random_streams import uniform
+from krepes.base.storage.codec import Shape
 from krepes.features.space import FeatureSpace
 from krepes.machines.kept_rows import KeepRows, KeptRows, SumsAndRows, SumsAndRowsPass, placed_blocks
 from krepes.machines.normal_equations import NormalEquations, unit_features

@@ -18,9 +18,9 @@ import torch
 from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin
 
-from krepes.base import packing
-from krepes.base.codec import State
 from krepes.base.reporting import display, warn
+from krepes.base.storage import packing
+from krepes.base.storage.codec import State
 from krepes.base.validation import check_choice, check_count, check_number, check_share, is_number
 from krepes.features import ChosenKernel, FeatureSpace, FitData, Spec, prepare
 from krepes.features.choices import landmark_count

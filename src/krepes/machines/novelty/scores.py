@@ -28,8 +28,8 @@ from typing import Annotated, ClassVar
 import torch
 from torch import Tensor
 
-from krepes.base.codec import Shape
 from krepes.base.linalg import descending_eigh
+from krepes.base.storage.codec import Shape
 from krepes.regression.ridge_algebra import NormalSums
 
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import numpy as np
 import pyarrow as pa
 
-from krepes.base.codec import Shape
 from krepes.base.rows import EncodedColumn
+from krepes.base.storage.codec import Shape
 from krepes.preprocessing.cells.grams import BUCKETS, hashed_groups
 from krepes.preprocessing.column_values import family, holds_numbers, text_chunks
 from krepes.preprocessing.text_scan import TextScan

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from krepes.base.codec import Bounds, Shape
 from krepes.base.column_scale import ColumnSample
 from krepes.base.rows import EncodedColumn
+from krepes.base.storage.codec import Bounds, Shape
 from krepes.preprocessing.column_values import (
     ColumnMoments,
     column_numbers,

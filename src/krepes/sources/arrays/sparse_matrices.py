@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse
 
 from krepes.base.blocks import available_memory
-from krepes.base.files import readable_bytes
 from krepes.base.rows import MOST_COLUMNS, Matrix, Rows, SparseRows
+from krepes.base.storage.files import readable_bytes
 from krepes.sources.arrays.in_memory import check_array
 from krepes.sources.arrays.numpy_files import npz_header, npz_names, read_array, reading_npz
 from krepes.sources.arrays.rows_in_file import ArrayHeader, RowFile

@@ -26,9 +26,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from krepes.base.files import readable_bytes
 from krepes.base.reporting import warn
 from krepes.base.rows import Rows, rebatch
+from krepes.base.storage.files import readable_bytes
 from krepes.sources.identity_of_files import gone
 from krepes.sources.source import TableSource, check_unique
 from krepes.sources.tables import csv_text

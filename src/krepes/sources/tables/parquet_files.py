@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from krepes.base.files import readable_bytes
 from krepes.base.rows import Rows, concat_rows, rebatch, take_rows
+from krepes.base.storage.files import readable_bytes
 from krepes.sources.identity_of_files import gone
 from krepes.sources.rows_in_sequence import Named, in_sequence
 from krepes.sources.source import TableSource, check_unique, conform, plain_schema

@@ -14,7 +14,7 @@ import numpy as np
 import typer
 
 from krepes import KernelEmbedding, load
-from krepes.base.files import readable_bytes
+from krepes.base.storage.files import readable_bytes
 from krepes.cli.command import changed
 from krepes.cli.describe import held_words, show_columns, summary_of
 from krepes.cli.options import NewRows, PartOptions

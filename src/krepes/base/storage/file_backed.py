@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.files import readable_bytes
+from krepes.base.storage.files import readable_bytes
 
 VARIABLE, DEFAULT = "KREPES_MEMORY_ROWS", 512 * 2**20
 _live: WeakSet[Mapping] = WeakSet()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from krepes.base.rows import dense
-from krepes.cli.explaining import one_row
 from krepes.cli.terminal import line, show_table
+from krepes.cli.work.explaining import one_row
 from krepes.explain import Examples, Reasons, column_values, counterfactuals, explain, landmarks_are_rows_of
 from krepes.explain.column_values import ColumnValues, encoded_rows, values_between
 from krepes.explain.predictions import directions_of

@@ -10,9 +10,9 @@ from scipy.special import softmax
 from krepes.base.reporting import Bars, warn
 from krepes.base.rows import count_rows, number_columns
 from krepes.cli.command import with_options
-from krepes.cli.embedding_evaluation import wanted_rows
 from krepes.cli.memory_needed import left_out_as_sparse
 from krepes.cli.terminal import line, show_table
+from krepes.cli.work.embedding_evaluation import wanted_rows
 from krepes.evaluation.budget import Budget
 from krepes.evaluation.comparison.prediction_scores import (
     MACHINE,

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.manifold import TSNE
 
 from krepes import KernelEmbedding
-from krepes.base.files import atomic_path
+from krepes.base.storage.files import atomic_path
 from krepes.cli.terminal import line, show_table
 from krepes.evaluation import ProtocolResult, plan_protocol
 from krepes.evaluation.linear import C_GRID

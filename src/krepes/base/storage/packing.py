@@ -22,9 +22,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.codec import State, StateReader, encode
 from krepes.base.components import Component, External, subclasses
 from krepes.base.rows import SparseRows
+from krepes.base.storage.codec import State, StateReader, encode
 from krepes.base.validation import writable
 
 Json = None | bool | int | float | str | list[Any] | dict[str, Any]

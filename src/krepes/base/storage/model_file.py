@@ -3,7 +3,7 @@
     header      "krepes": JSON with a format version, the class, its nested state and a checksum
     tensors     every array of that state, under the path that leads to it ("kernel_.lengthscale")
 
-`krepes.base.packing` turns a state into the two, `krepes.base.codec` checks what is read against what classes declare.
+`packing`, beside this module, turns a state into the two; `codec` checks what is read against what classes declare.
 Reading a model file touches that file and nothing else.
 
 A model file holds its landmarks: real rows of the training data.
@@ -24,8 +24,8 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from krepes._version import __version__
-from krepes.base.files import atomic_path
-from krepes.base.packing import content, pack, unpack
+from krepes.base.storage.files import atomic_path
+from krepes.base.storage.packing import content, pack, unpack
 
 FORMAT = 3  # the first of a released version; 1 and 2 were not
 FIRST_FORMAT = 3  # the oldest that is read

@@ -21,7 +21,7 @@ from krepes.base.series import Series, as_series
 from krepes.base.validation import check_count, check_number
 from krepes.kernels.distances import compiled
 from krepes.kernels.kernel import Kernel, KernelColumns
-from krepes.kernels.series import (
+from krepes.kernels.structured.series import (
     along_diagonals,
     data_series,
     like_rows,

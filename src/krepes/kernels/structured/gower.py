@@ -28,8 +28,8 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.base.codec import decode
 from krepes.base.rows import EncodedColumn, RowLayout
+from krepes.base.storage.codec import decode
 from krepes.base.validation import check_choice, check_number
 from krepes.kernels.distances import manhattan_distances_to, squared_distances_to
 from krepes.kernels.kernel import KernelColumns

@@ -15,8 +15,8 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from krepes.base import model_file
 from krepes.base.reporting import warn
+from krepes.base.storage import model_file
 
 logger = logging.getLogger("krepes")
 
