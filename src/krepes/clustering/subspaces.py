@@ -3,7 +3,8 @@
     X_c - mean = U diag(s) V^T,   dimension = number of s_i > w(b) median(s),   b = the smaller side / the larger
 
 w(b) = 0.56 b^3 - 0.95 b^2 + 1.82 b + 1.43 is the threshold of [gavish]: it loses least where rows are a subspace plus
-noise of one size in every direction. A cluster that is no subspace has many dimensions, or a large `left_out`.
+noise of one size in every direction. Rows whose rank is at most half of what it could be have no noise: their dimension
+is the rank. A cluster that is no subspace has many dimensions, or a large `left_out`.
 """
 
 from __future__ import annotations
@@ -52,9 +53,10 @@ def subspace_of(X: np.ndarray) -> Subspace:
         return Subspace(mean, np.zeros((X.shape[1], 0)), 0.0)
     _, s, Vt = np.linalg.svd(centred / size, full_matrices=False)
     s = s[: len(X) - 1] if len(X) <= X.shape[1] else s  # the mean takes one of them
-    b = min(len(X) - 1, X.shape[1]) / max(len(X) - 1, X.shape[1])
-    threshold = (0.56 * b**3 - 0.95 * b**2 + 1.82 * b + 1.43) * np.median(s)
-    q = int((s > max(threshold, 1e-9 * s[0])).sum())
+    sides = sorted((len(X) - 1, X.shape[1]))
+    b, rank = sides[0] / sides[1], int((s > 1e-9 * s[0]).sum())
+    threshold = (0.56 * b**3 - 0.95 * b**2 + 1.82 * b + 1.43) * np.median(s[:rank])
+    q = rank if 2 * rank <= sides[0] else int((s > threshold).sum())
     share = (s[q:] ** 2).sum() / (s**2).sum()
     return Subspace(mean, np.ascontiguousarray(Vt[:q].T), float(share))
 
