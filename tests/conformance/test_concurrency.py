@@ -32,7 +32,7 @@ MODELS = [
 
 
 def test_every_estimator_is_tested_here():
-    assert {type(model).__name__ for model in estimators().values()} == set(SAVED)
+    assert {type(model).__name__ for model in estimators().values()} == set(SAVED) - {"SubspaceClustering"}
     assert list(estimators()) == MODELS
 
 

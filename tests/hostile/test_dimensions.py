@@ -107,7 +107,7 @@ def test_kernels_of_objects_are_measured():
     """U3: series of different lengths, the long ones last."""
     series = [torch.randn(5 + i, 1) for i in range(150)]
     kernel = GlobalAlignment(1.0)
-    estimate = fit_warnings.kernel_seconds(kernel, series, 150, 150**2)
+    estimate = sorted(fit_warnings.kernel_seconds(kernel, series, 150, 150**2) for _ in range(3))[1]
     times = []
     for _ in range(3):
         start = time.perf_counter()

@@ -120,7 +120,7 @@ SAVED_MODELS = {
 @pytest.mark.parametrize("name", SAVED_MODELS)
 def test_a_file_that_names_an_engine_is_refused(tmp_path, name):
     """R9: an address in a file would send rows to its author, and run what the author answers."""
-    assert len(SAVED_MODELS) == len(SAVED)
+    assert len(SAVED_MODELS) == len(set(SAVED) - {"SubspaceClustering"})  # which has no engine
     SAVED_MODELS[name]().save(tmp_path / "model.krepes")
     header, tensors = contents(tmp_path / "model.krepes")
     entry(header, "parameters")["engine"] = "tcp://127.0.0.1:18786"

@@ -9,7 +9,6 @@ from sklearn.datasets import load_digits, load_sample_image
 
 from exported_models import assert_near, scored
 from krepes import KernelEmbedding
-from krepes.export import ExportError
 from krepes.features import learn_patches
 from krepes.kernels import Gaussian, Patches
 from krepes.machines import GaussianProcessRegressor, KernelRidgeClassifier, NoveltyDetector
@@ -92,14 +91,6 @@ def test_gradients_are_finite_differences_and_the_module_exports(layers):
     more = torch.from_numpy(pictures)
     torch.testing.assert_close(program.module()(more), module(more))
     assert_near(module(more).numpy(), model.transform(pictures))
-
-
-def test_a_kernel_that_knows_no_shape_is_refused(tmp_path):
-    model = KernelEmbedding(2, kernel=Patches(8, shape=(8, 8)), n_landmarks=8, random_state=0)
-    model.fit(GREY.reshape(90, -1) / 255.0, positives=GREY.reshape(90, -1) / 255.0)
-    model.kernel_.shape = None
-    with pytest.raises(ExportError, match=r"Patches\(shape="):
-        model.to_onnx(tmp_path / "m.onnx")
 
 
 def test_a_module_takes_pictures_with_channels_first_and_no_other_shape():
