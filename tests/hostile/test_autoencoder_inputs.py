@@ -92,6 +92,14 @@ def test_degenerate_rows_give_finite_numbers(rows):
     assert (np.diff(model.history_) <= 0).all()
 
 
+@pytest.mark.parametrize("value", [0.0, 0.1, 1.257302210933933e149])
+def test_the_score_of_equal_rows_is_finite(value):
+    """A mean differs from its rows by rounding, whose square is no spread to divide by."""
+    X = np.full((3, 1), value)
+    model = KernelAutoencoder(2, n_landmarks=3, max_iter=3, random_state=0).fit(X)
+    assert model.score(X) in (0.0, 1.0)
+
+
 def test_a_row_unlike_all_others_is_near_the_mean():
     model = KernelAutoencoder(**SMALL).fit(X)
     far = np.full((1, 3), 1e6)

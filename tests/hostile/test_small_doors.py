@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import krepes
 from krepes import KernelEmbedding
 from krepes.base.storage import files
+from krepes.base.storage.checkpoint import remove_checkpoint
 from krepes.cli.app import app
 from krepes.results import write_rows
 from krepes.sources import open_source
@@ -75,6 +76,15 @@ def test_temporaries_of_another_container_stay(tmp_path, monkeypatch):
     files.remove_abandoned(target)
     assert other.exists()
     assert not mine.exists()
+
+
+def test_the_temporary_of_a_killed_checkpoint_goes_with_the_checkpoint(tmp_path):
+    """A start that is too short to write a checkpoint again."""
+    path = tmp_path / "fit.checkpoint"
+    left = tmp_path / (files._prefix(path, "4194399-") + "a.part")
+    left.mkdir()
+    remove_checkpoint(path)
+    assert not left.exists()
 
 
 def test_urls_and_commands_to_paste(tmp_path, monkeypatch):

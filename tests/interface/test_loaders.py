@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from krepes import KernelEmbedding
 from krepes.alignment import iter_layers, sketch_layers
 from krepes.sources import Batches, open_source
+from krepes.sources.objects import numeric_list
 from krepes.views import Tabular
 from refusals import refuses, warns_of
 
@@ -370,6 +371,12 @@ def test_a_list_of_the_samples_of_a_batch_is_not_a_list_of_views():
     batch = lambda: iter([(series, torch.zeros(12))])  # noqa: E731
     source = open_source(batch)
     assert (source.kind, source.n_rows, source.companions) == ("objects", 12, ())
+
+
+def test_samples_with_tensors_that_require_gradients_are_objects():
+    """A loader that puts (number, tensor) into a list, unstacked."""
+    samples = [(1, torch.ones(2, 3, requires_grad=True)), (0, torch.zeros(2, 3))]
+    assert numeric_list(samples) is None
 
 
 def test_a_dataset_with_random_changes_is_noticed():

@@ -337,12 +337,16 @@ class KernelAutoencoder(
     def score(self, X: Any, y: Any = None, *, targets: Any = None) -> float:
         """1 - |x - x^|^2 / |x - mean|^2 over all rows, encoded as the model sees them; 1 is perfect. y is ignored.
 
-        With `targets`, the rows to compare the reconstruction with.
+        With `targets`, the rows to compare the reconstruction with. Of rows that are all equal, up to rounding, 1 if
+        they are reconstructed to rounding, and else 0.
         """
         wanted = self._mapped(lambda rows: dense(rows).double().flatten(1), X if targets is None else targets)
         decoder, found = self._solved(), self._decoded(self.transform(X)).cpu().numpy()
-        spread = np.square(wanted - decoder.mean.cpu().numpy()).sum()
-        return float(1 - np.square(wanted - found).sum() / max(spread, np.finfo(float).tiny))
+        spread, errors = wanted - decoder.mean.cpu().numpy(), wanted - found
+        rounding = np.finfo(float).eps * np.abs(wanted).max()
+        if np.abs(spread).max() <= rounding:
+            return float(np.abs(errors).max() <= rounding)
+        return float(1 - (np.linalg.norm(errors) / np.linalg.norm(spread)) ** 2)
 
     def _encoder(self) -> Encoder:
         return Encoder(self.space_, self._bottleneck.coefficients)

@@ -148,6 +148,6 @@ def numeric_list(data: Sequence[Any]) -> Any | None:
         return None
     try:
         X = np.array(data)
-    except ValueError:  # rows of different lengths
+    except (ValueError, RuntimeError, TypeError):  # rows of different lengths, or with tensors in them
         return None
     return X if X.dtype.kind in "biufc" else None

@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 
 from krepes.base.reporting import warn
 from krepes.base.storage import model_file
+from krepes.base.storage.files import remove_abandoned
 
 logger = logging.getLogger("krepes")
 
@@ -91,9 +92,13 @@ class Checkpoint:
 
 
 def remove_checkpoint(path: str | os.PathLike[str]) -> None:
-    """Remove the file of finished work. If it cannot be removed, there is a warning and the work is kept."""
+    """Remove the file of finished work, and what processes that were killed while they wrote it have left.
+
+    If it cannot be removed, there is a warning and the work is kept.
+    """
     try:
         Path(path).unlink(missing_ok=True)
+        remove_abandoned(Path(path))
     except OSError as error:
         warn(
             f"The fit is done, but its checkpoint {path} could not be removed ({error}): remove it yourself.",
