@@ -254,3 +254,5 @@ def test_what_is_no_network_is_explained():
         as_network(3)
     with refuses(TypeError, "torch.nn.Module"):
         GivenModule().build((3,))
+    with refuses(TypeError, "weights=-1", "path"):
+        MLP(weights=-1).build((3,))

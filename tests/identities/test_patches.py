@@ -17,6 +17,7 @@ from krepes.features import PatchMoments, learn_patches
 from krepes.kernels import Gaussian, Patches
 from krepes.kernels.patches.layer import PatchLayer
 from krepes.machines import KernelRidgeClassifier
+from refusals import refuses
 from tolerances import assert_same
 
 
@@ -233,6 +234,13 @@ def test_maps_of_models_add_up_to_their_scores(top):
     assert_same(torch.from_numpy(right.scores), expected)
     with pytest.raises(TypeError, match="whole pictures"):
         position_maps(KernelEmbedding(2, n_landmarks=5, kernel="gaussian").fit(X), X, 0)
+
+
+def test_maps_along_a_direction_that_is_too_long_are_refused():
+    images = pictures(20).numpy()
+    model = KernelEmbedding(2, kernel=Patches(8), n_landmarks=10, random_state=0).fit(images)
+    with refuses(ValueError, "1e+300", "float32"):
+        position_maps(model, images[:4], [1e300, 1e300])
 
 
 def test_contrast_in_single_precision_is_that_of_double():

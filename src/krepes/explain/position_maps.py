@@ -21,7 +21,7 @@ from krepes.base.rows import Rows, dense
 from krepes.base.validation import as_row_indices
 from krepes.explain.attribution import as_direction
 from krepes.explain.concept import Concept
-from krepes.explain.expansion import Explained, checked, coefficient_tensor
+from krepes.explain.expansion import Explained, checked, coefficient_tensor, in_range
 from krepes.kernels import Patches
 
 
@@ -67,6 +67,7 @@ def position_maps(model: Explained, X: Any, direction: ArrayLike | Concept) -> P
     """
     v = as_direction(checked(model), direction)
     A = coefficient_tensor(model, torch.float64) @ v
+    in_range(A, model, "Coefficients along the direction")
     kernel, landmarks = _patches(model), dense(model.landmarks_)
     values = model._mapped(lambda rows: kernel.contributions(rows, landmarks, A).double(), X)
     return PositionMaps(values, _blank(kernel, landmarks, A) + float(model.intercept_ @ v.numpy()))

@@ -88,6 +88,10 @@ def load_weights(
 
 
 def _existing(path: str | os.PathLike[str]) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(
+            f"weights={path!r:.60}: expected the path of a file, or None for random start values."
+        )
     file = Path(path).expanduser()
     if not file.is_file():
         raise FileNotFoundError(
