@@ -7,6 +7,7 @@ import random
 import shutil
 import tomllib
 import zipfile
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -91,7 +92,7 @@ def test_pickles_in_a_zarr_array_are_refused(tmp_path, place):
 def test_packages_that_run_code_from_files_are_not_admitted(package, first_safe):
     """R12: earlier ones unpickle what a file of weights or an array brings."""
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
+    wanted = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
     (lower,) = (text for text in wanted if text.startswith(f"{package}>="))
     assert Version(lower.partition(">=")[2]) >= Version(first_safe)
 

@@ -262,7 +262,9 @@ def test_a_page_speaks_to_readers_who_never_saw_a_terminal(people, tmp_path):
     """U13: pages of others named options such as --no-samples."""
     model, frame = people
     for samples in (True, False):
-        page = write_quickly(model, frame, tmp_path / f"{samples}.html", labels=frame["rich"], samples=samples)
+        page = write_quickly(
+            model, frame, tmp_path / f"{samples}.html", labels=frame["rich"], samples=samples
+        )
         visible = re.sub(r"<style.*?</style>", "", page.read_text(), flags=re.DOTALL)
         assert re.findall(r"[\s\"'>(]--[a-z]+(?:-[a-z]+)+", visible) == []
 
