@@ -237,6 +237,15 @@ def test_manhattan_distances_do_not_depend_on_threads():
     assert np.array_equal(by_rows(loop, X, Y, n_threads=5), by_rows(loop, X, Y, n_threads=1))
 
 
+@every_kernel
+def test_rows_of_two_precisions_have_values(kernel):
+    """U13: rows are compared in the precision of the landmarks."""
+    X, Y = data().double(), data(7).float()
+    kernel = kernel.fitted(X)
+    assert_same(kernel(X, Y).float(), kernel(X.float(), Y))
+    assert_same(kernel(Y, X), kernel(Y.double(), X))
+
+
 NO_PLACE_FOR_MACHINE_CODE = """
 from numba.core import caching
 

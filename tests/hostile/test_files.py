@@ -173,3 +173,18 @@ def test_what_cannot_be_stored_is_named():
         packing.pack({"kernel": Mine()}, "", {})
     with refuses(TypeError, ".thing", "object"):
         packing.pack({"thing": object()}, "", {})
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs the names of open files")
+def test_a_file_and_its_name_outlast_a_loss_of_power(tmp_path, monkeypatch):
+    """R22: the numbers are synchronised before the file has its name, and the folder after."""
+    synchronised, real = [], os.fsync
+
+    def fsync(opened):
+        synchronised.append((os.path.realpath(f"/proc/self/fd/{opened}"), (tmp_path / "a").exists()))
+        real(opened)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with atomic_path(tmp_path / "a") as temporary:
+        temporary.write_text("whole")
+    assert synchronised == [(str(temporary), False), (str(tmp_path), True)]

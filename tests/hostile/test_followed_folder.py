@@ -267,6 +267,16 @@ def test_a_model_that_was_not_followed_is_not_overwritten(folder, tmp_path):
     assert load(output).n_samples_seen_ == ROWS
 
 
+def test_a_follower_without_rows_says_that_it_wrote_nothing(tmp_path):
+    """R22: it told how many rows were in a file that was not there."""
+    (tmp_path / "in").mkdir()
+    output = tmp_path / "m.krepes"
+    printed = words(run("fit", "--follow", tmp_path / "in", "--once", "-o", output, *OPTIONS))
+    assert "no rows" in printed
+    assert "was not written" in printed
+    assert not output.exists()
+
+
 def test_wrong_use_is_refused(folder, tmp_path):
     output = tmp_path / "m.krepes"
     for more, message in (

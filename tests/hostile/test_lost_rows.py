@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import tomllib
 import zipfile
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from packaging.version import Version
 
 from krepes import KernelEmbedding
 from krepes.sources import open_source
@@ -58,6 +61,14 @@ def test_chunks_that_vanish_during_a_pass_are_refused(tmp_path):
         list(passing)
 
 
+def test_a_store_that_is_gone_is_refused(tmp_path):
+    """R10: it was deleted between opening and the first pass."""
+    source = open_source(stored(tmp_path, chunks=(10, 4)))
+    shutil.rmtree(tmp_path / "x.zarr")
+    with refuses((FileNotFoundError, ValueError), "x.zarr"):
+        KernelEmbedding(2, n_landmarks=10).fit(source)
+
+
 def test_a_store_whose_missing_chunks_are_missing_values_is_read(tmp_path):
     folder = stored(tmp_path, chunks=(10, 4), fill_value=np.nan)
     (folder / "c/2/0").unlink()
@@ -75,6 +86,15 @@ def test_pickles_in_a_zarr_array_are_refused(tmp_path, place):
     (folder / ".zarray").write_text(json.dumps(described))
     with refuses(ValueError, "x.zarr", "pickle"):
         open_source(folder)
+
+
+@pytest.mark.parametrize(("package", "first_safe"), [("torch", "2.6"), ("zarr", "3.1.5")])
+def test_packages_that_run_code_from_files_are_not_admitted(package, first_safe):
+    """R12: earlier ones unpickle what a file of weights or an array brings."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    (lower,) = (text for text in wanted if text.startswith(f"{package}>="))
+    assert Version(lower.partition(">=")[2]) >= Version(first_safe)
 
 
 def sheet(folder: Path, change) -> Path:

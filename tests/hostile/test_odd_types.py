@@ -8,11 +8,19 @@ import pyarrow as pa
 import pytest
 
 from krepes import KernelEmbedding
-from krepes.alignment import AlignmentSelector, SketchedCKA, StreamedCKA, prune_ensemble
+from krepes.alignment import (
+    AlignmentSelector,
+    SketchedCKA,
+    StreamedCKA,
+    cka,
+    prune_ensemble,
+    transferability,
+)
 from krepes.base.validation import check_finite
 from krepes.clustering import SubspaceClustering
 from krepes.evaluation import linear_probe
-from krepes.machines import KernelRidgeClassifier
+from krepes.machines import KernelRidgeClassifier, NoveltyDetector
+from krepes.regression import LeaveOneOutRidge
 from krepes.regression.logistic import logistic_path
 from krepes.regression.squared_hinge import svm_path
 from krepes.sources import open_source
@@ -43,6 +51,23 @@ def test_columns_that_are_not_numbers(estimator, kind, alone):
         estimator.fit(frame, CLASSES)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda X: cka(X, NUMBERS),
+        lambda X: transferability({"model": X}, CLASSES),
+        lambda X: linear_probe(X, CLASSES, X, CLASSES),
+        lambda X: LeaveOneOutRidge().fit(X, CLASSES),
+    ],
+    ids=["cka", "transferability", "linear_probe", "LeaveOneOutRidge"],
+)
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_functions_of_arrays_refuse_columns_that_are_not_numbers(function, kind):
+    """R3."""
+    with refuses((TypeError, ValueError), "numbers"):
+        function(pd.DataFrame({"a": COLUMNS[kind][0], "b": NUMBERS[:, 0]}))
+
+
 @pytest.mark.parametrize("estimator", [AlignmentSelector(), SubspaceClustering(n_clusters=2)])
 def test_frames_that_scikit_learn_cannot_read(estimator):
     """R3, R4: two columns of one name, sparse columns without zeros, no columns."""
@@ -54,6 +79,14 @@ def test_frames_that_scikit_learn_cannot_read(estimator):
         estimator.fit(sparse, CLASSES)
     with refuses(ValueError, "(30, 0)"):
         estimator.fit(pd.DataFrame(index=range(N)), CLASSES)
+
+
+@pytest.mark.parametrize("model", [KernelRidgeClassifier(), KernelEmbedding(2), NoveltyDetector()])
+@pytest.mark.parametrize("target", [CLASSES, "label"], ids=["array", "name"])
+def test_tables_without_columns(model, target):
+    """R4: a StopIteration."""
+    with refuses(ValueError, "0 feature"):
+        model.fit(pd.DataFrame(index=range(N)), target)
 
 
 RUNS = pa.array([15, 30], pa.int32())

@@ -240,14 +240,16 @@ def test_absurd_row_indices_are_refused(first_row):
 
 
 def test_names_cannot_give_orders_to_the_terminal(here):
-    """R12: column names and labels with escape sequences, in tables, warnings and errors."""
+    """R12, R22: column names and labels with escape sequences, in tables, warnings, errors and tracebacks."""
     evil = "\x1b[2J\x1b]0;owned\x07"
     rows = "\n".join(f"{i % 7},{i % 5}" for i in range(40))
     Path("t.csv").write_text(f"a{evil},target{evil}\n{rows}\n")
+    Path("other.csv").write_text(f"b{evil},c{evil}\n{rows}\n")
     for arguments in (
         ("fit", "t.csv", "-o", "m.krepes", *OPTIONS),
         ("info", "m.krepes"),
         ("fit", "t.csv", "--label", f"no{evil}", "-o", "n.krepes", *OPTIONS),
+        ("transform", "m.krepes", "other.csv", "-o", "z.npy", "--verbose"),
     ):
         code = "from krepes.cli import main; main()"
         environment = {**os.environ, "FORCE_COLOR": "1", "TERM": "xterm-256color"}

@@ -516,11 +516,19 @@ REPLACED = {
     ),
     "zarr": lambda folder, rows: zarr_of(folder, rows),
     "images": lambda folder, rows: images_of(folder / "images", rows),
+    "tables": lambda folder, rows: tables_of(folder / "tables", rows),
 }
 
 
 def table_of(rows: np.ndarray) -> pa.Table:
     return pa.table({f"x{j}": rows[:, j] for j in range(rows.shape[1])})
+
+
+def tables_of(folder: Path, rows: np.ndarray) -> Path:
+    folder.mkdir(exist_ok=True)
+    for i, part in enumerate(np.array_split(rows, 3)):
+        pq.write_table(table_of(part), folder / f"{i}.parquet")
+    return folder
 
 
 def images_of(folder: Path, rows: np.ndarray) -> Path:

@@ -82,6 +82,15 @@ def test_features_that_are_constant_are_last_and_do_not_stop_the_others(method):
     )
 
 
+@pytest.mark.parametrize("method", ["exact", "sketch"])
+@pytest.mark.parametrize("size", [5e-324, 1e-310, 1e-200])
+def test_features_whose_squares_underflow_have_finite_scores(size, method):
+    """R5: of two values that no square can tell from zero."""
+    found = transferability({"tiny": np.where(X > 0, size, 0.0)}, y, method=method, n_buckets=16)
+    assert np.isfinite([*found.cka, *found.z, *found.p_values]).all()
+    assert all(not np.isnan(values).any() for values in found.scores.values())
+
+
 def test_more_features_than_rows():
     wide = rng.normal(size=(24, 200))
     found = transferability({"wide": wide, "float32": wide.astype(np.float32)}, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import pickle
 import subprocess
@@ -286,6 +287,28 @@ def test_a_study_needs_a_place(tmp_path):
         search(small(), X, y, n_trials=1, study=tmp_path)
     with refuses(FileNotFoundError, "create"):
         search(small(), X, y, n_trials=1, study=tmp_path / "none" / "a.study")
+
+
+def test_a_full_disk_is_not_a_damaged_study(tmp_path, monkeypatch):
+    """R22: what is kept is said, and the same search goes on from it."""
+    path, backend = tmp_path / "a.study", optuna.storages.journal.JournalFileBackend
+    real, room = backend.append_logs, 0
+
+    def append(self, logs):
+        nonlocal room
+        room -= 1
+        if room < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(self, logs)
+
+    monkeypatch.setattr(backend, "append_logs", append)
+    with refuses(OSError, str(path), "full", "no study was begun"):
+        search(small(), X, y, space=FEW, n_trials=2, study=path)
+    room = 3  # the study, its fingerprint and a trial
+    with refuses(OSError, str(path), "full", "kept"):
+        search(small(), X, y, space=FEW, n_trials=2, study=path)
+    room = 100
+    assert len(search(small(), X, y, space=FEW, n_trials=2, study=path).trials) == 2
 
 
 def test_a_study_unpickles_nothing(study, monkeypatch):

@@ -348,7 +348,19 @@ class Recurrent(nn.Module):
         return self.layer(x)[0][:, -1]
 
 
+class Free(nn.Module):
+    """Parameters of its own, outside any layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale, self.layer = nn.Parameter(torch.tensor([0.5, -1.0, 2.0])), nn.Linear(3, 4)
+
+    def forward(self, x):
+        return torch.tanh(self.layer(x * self.scale))
+
+
 ODD_MODULES = {
+    "free": Free(),
     "encoder": nn.Sequential(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), nn.Flatten()),
     "transposed": nn.Sequential(nn.Unflatten(1, (1, 3)), nn.ConvTranspose1d(1, 2, 2), nn.Flatten()),
     "prelu": nn.Sequential(nn.Linear(3, 4), nn.PReLU()),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 import time
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -91,6 +93,23 @@ def test_a_label_curve_leaves_out_what_does_not_fit(data):
         "with 200 labels, 1 of 2 draws were made, to keep the budget of 50 s",
         "400 labels: left out, to keep the budget",
     ]
+
+
+def test_a_label_curve_shows_progress(data, monkeypatch):
+    """U13: 55 minutes on pixels went by without a word."""
+    X, y = data
+    shown, advanced = [], []
+
+    class Recorded:
+        @contextmanager
+        def stage(self, name, total=None, unit="rows"):
+            shown.append((name, total))
+            yield SimpleNamespace(advance=advanced.append)
+
+    monkeypatch.setattr("krepes.evaluation.comparison.label_curve.display", lambda verbose: Recorded())
+    label_curve({"all": X}, y, counts=[50, 100], n_repeats=2, probe="estimator", estimator=Slow(), verbose=1)
+    assert shown == [("Probing", 4)]
+    assert sum(advanced) == 4
 
 
 def test_the_search_for_C_ends_with_the_budget(data):

@@ -333,6 +333,22 @@ def test_a_fit_says_which_entries_it_does_not_use(data):
         embedding(open_source(data, key=0))
 
 
+@pytest.mark.parametrize("declared", [True, False])
+def test_rows_are_read_for_a_sample_and_for_the_sums(declared):
+    """U13: twice, apart from a few rows for views; once more to count them where their number is not declared."""
+    rows, read = np.tile(X, (20, 1)), 0
+
+    def batches():
+        nonlocal read
+        for first in range(0, len(rows), 100):
+            read += 100
+            yield rows[first : first + 100]
+
+    data = Batches(batches, n_rows=len(rows) if declared else None)
+    KernelEmbedding(2, n_landmarks=40, random_state=0).fit(data)
+    assert read < (2.5 if declared else 3.5) * len(rows)
+
+
 def test_results_of_pairs_say_that_they_are_of_the_first_views():
     rows = torch.from_numpy(X)
     pairs, single = (DataLoader(TensorDataset(*each), batch_size=50) for each in ((rows, rows + 1), (rows,)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from functools import partial
 from itertools import pairwise
 
@@ -255,6 +256,17 @@ def test_without_samples_the_page_says_what_it_still_holds(people, tmp_path):
         "labels (grade)",
     ):
         assert part in page["notice"]
+
+
+def test_a_page_speaks_to_readers_who_never_saw_a_terminal(people, tmp_path):
+    """U13: pages of others named options such as --no-samples."""
+    model, frame = people
+    for samples in (True, False):
+        page = write_quickly(
+            model, frame, tmp_path / f"{samples}.html", labels=frame["rich"], samples=samples
+        )
+        visible = re.sub(r"<style.*?</style>", "", page.read_text(), flags=re.DOTALL)
+        assert re.findall(r"[\s\"'>(]--[a-z]+(?:-[a-z]+)+", visible) == []
 
 
 def test_without_samples_no_image_is_in_the_file(digits, tmp_path):

@@ -311,6 +311,28 @@ def test_colours_of_numbers_maps_concepts_and_landmarks(browser, digits_page):
     assert browser.console() == []
 
 
+def test_words_break_only_where_they_do_not_fit(browser, digits_page):
+    """U13: "automobil/e"."""
+    heights = """
+        const cell = document.createElement("td"), row = document.createElement("tr");
+        const table = document.createElement("table");
+        table.style.width = "10px";
+        row.append(cell);
+        table.append(row);
+        document.querySelector("main").append(table);
+        return ["a", "automobile"].map(word => {
+          cell.textContent = word;
+          return cell.getBoundingClientRect().height;
+        });
+    """
+    browser.open(digits_page[-1])
+    one, word = browser.run(heights)
+    assert word == one
+    assert "anywhere" not in browser.run(
+        "return [...document.querySelectorAll('.badge, td, th')].map(e => getComputedStyle(e).overflowWrap)"
+    )
+
+
 def test_a_phone_a_dark_room_and_paper(browser, digits_page, people_page):
     for page in (digits_page[-1], people_page[2]):
         browser.open(page, width=390, height=844)

@@ -156,7 +156,7 @@ def _report(error: Exception, verbose: bool) -> None:
     if verbose:
         import traceback
 
-        sys.stderr.write(traceback.format_exc())
+        sys.stderr.write(terminal.harmless(traceback.format_exc()))
     text = str(error).strip() or type(error).__name__
     if not isinstance(error, EXPECTED):
         text = f"{type(error).__name__}: {text}. This should not happen; --verbose shows where it happened."

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 SUFFIX = ".part"
+FULL = (errno.ENOSPC, errno.EDQUOT)  # of a disk, or of what a user may take of it
 NAME_CHARACTERS = 100  # of a file's name that its temporary name repeats
 DEFAULT_ACCESS = "system.posix_acl_default"  # the extended attribute of a folder with a default access list
 
@@ -73,25 +74,30 @@ def atomic_path(
     folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=_prefix(target), suffix=SUFFIX))
     temporary = folder / target.name
     try:
-        yield temporary
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())
-        os.chmod(temporary, _mode(target, private))
-        if overwrite:
-            os.replace(temporary, target)
-        else:
-            _move_new(temporary, target)
-        _sync_folder(target.parent)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise OSError(
-                error.errno,
-                f"The disk of {target} is full: nothing was written. Free some space, or choose "
-                "another place.",
-            ) from error
-        raise
+        with full_disk_named(target, "nothing was written"):
+            yield temporary
+            with open(temporary, "rb") as written:
+                os.fsync(written.fileno())
+            os.chmod(temporary, _mode(target, private))
+            if overwrite:
+                os.replace(temporary, target)
+            else:
+                _move_new(temporary, target)
+            _sync_folder(target.parent)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def full_disk_named(path: str | os.PathLike[str], what_is_left: str) -> Iterator[None]:
+    """Where the disk is full, an error that names the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        text = f"The disk of {path} is full: {what_is_left}. Free some space, or choose another place."
+        raise OSError(error.errno, text) from error
 
 
 def _sync_folder(folder: Path) -> None:

@@ -130,9 +130,8 @@ def follow(
     with terminated_gently(KeyboardInterrupt):  # ends as Ctrl-C does, with the model written
         done = follower.run(once)
     seen = getattr(follower.model, "n_samples_seen_", 0)
-    line(
-        f"{len(done.absorbed):,} files absorbed, {len(done.set_aside):,} set aside; {seen:,} rows in {output}."
-    )
+    held = f"{seen:,} rows in {output}" if output.exists() else f"no rows, so that {output} was not written"
+    line(f"{len(done.absorbed):,} files absorbed, {len(done.set_aside):,} set aside; {held}.")
     return {
         "model": str(output) if output.exists() else None,
         "absorbed": list(done.absorbed),

@@ -21,6 +21,7 @@ import numpy as np
 from sklearn.base import clone
 
 from krepes.base.code_identity import code_identity
+from krepes.base.storage.files import full_disk_named
 from krepes.base.storage.packing import digest
 from krepes.base.validation import check_choice, check_count
 from krepes.embedding import KernelEmbedding
@@ -106,6 +107,7 @@ class Search:
         self._train = subset(source, self.split.train)
         self._validation = source.take(self.split.validation)
         self._summed: KernelEmbedding | None = None
+        self._study_file = study or ""
         self.study = open_study(study, self.space.varied, self._fingerprint(source), overwrite)
 
     def _fingerprint(self, source: Source) -> dict[str, str]:
@@ -168,7 +170,9 @@ class Search:
         notes = list(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
         value, seconds = scores.get(self.split.metric), time.perf_counter() - start
         more = {"scores": scores, "seconds": seconds, "message": message, "notes": notes}
-        record(self.study, self.space.varied, params, value, **more)
+        kept = "the trials before this one are kept, and the same search continues after them"
+        with full_disk_named(self._study_file, kept):
+            record(self.study, self.space.varied, params, value, **more)
         logger.info("Trial %s: %s", params, message or value)
 
     def _scores(self, params: dict[str, Any]) -> dict[str, float]:

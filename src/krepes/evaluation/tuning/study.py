@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from krepes.base.display import displayed
-from krepes.base.storage.files import check_writable
+from krepes.base.storage.files import FULL, check_writable, full_disk_named
 from krepes.evaluation.tuning.ranges import import_optuna
 
 if TYPE_CHECKING:
@@ -55,17 +55,20 @@ def open_study(
         check_writable(path, overwrite=True)  # folders and rights; a study that exists is continued
         if overwrite:
             path.unlink(missing_ok=True)
-        try:
-            study = _loaded(path)
-            found = study.user_attrs.get(FINGERPRINT)
-            _check_trials(finished(study), space if found == fingerprint else None)
-        except Exception as error:  # whatever a damaged file makes Optuna raise
-            raise ValueError(
-                f"{path} is not a study that can be read ({type(error).__name__}: {error}). {REMEDY}"
-            ) from error
-        if found is None and not finished(study):
-            study.set_user_attr(FINGERPRINT, fingerprint)
-            return study
+        with full_disk_named(path, "no study was begun"):
+            try:
+                study = _loaded(path)
+                found = study.user_attrs.get(FINGERPRINT)
+                _check_trials(finished(study), space if found == fingerprint else None)
+            except Exception as error:  # whatever a damaged file makes Optuna raise
+                if isinstance(error, OSError) and error.errno in FULL:
+                    raise
+                raise ValueError(
+                    f"{path} is not a study that can be read ({type(error).__name__}: {error}). {REMEDY}"
+                ) from error
+            if found is None and not finished(study):
+                study.set_user_attr(FINGERPRINT, fingerprint)
+                return study
     known = found if isinstance(found, dict) else {}
     different = [part for part in fingerprint if known.get(part) != fingerprint[part]]
     if different:
