@@ -135,7 +135,7 @@ def main() -> None:
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("what", nargs="*", choices=[*STUDIES, []], default=list(STUDIES))
+    options.add_argument("what", nargs="*", choices=[*STUDIES, []], default=[])
     options.add_argument("--rows", type=int, default=40)
     options.add_argument("--draws", type=int, default=20)
     options.add_argument("--tables", type=Path)
