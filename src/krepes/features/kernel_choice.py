@@ -46,9 +46,12 @@ class Tried:
     error: float
 
     @property
-    def line(self) -> str:
-        """One line of the printed choice."""
-        return f"{short_name(self.kernel):<24} {self.metric:<14} {self.error:.4f}"
+    def name(self) -> str:
+        return short_name(self.kernel)
+
+    def line(self, width: int) -> str:
+        """One line of the printed choice, the name in a column of this width."""
+        return f"{self.name:<{width}} {self.metric:<14} {self.error:.4f}"
 
     @property
     def key(self) -> Hashable:
@@ -86,7 +89,10 @@ class KernelChoice(Generic[T]):
             if better or each is self.chosen:
                 best[each.key] = each
         marks = {True: "  <- chosen", False: ""}
-        return "\n".join([self.title, *(f"  {t.line}{marks[t is self.chosen]}" for t in best.values())])
+        width = max(len(each.name) for each in best.values())
+        return "\n".join(
+            [self.title, *(f"  {t.line(width)}{marks[t is self.chosen]}" for t in best.values())]
+        )
 
 
 def short_name(kernel: Kernel) -> str:

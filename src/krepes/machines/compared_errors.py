@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from krepes.features.kernel_choice import Tried, clearly_lower, short_name
+from krepes.features.kernel_choice import Tried, clearly_lower
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +27,10 @@ class TriedByLeaveOneOut(Tried):
     penalty: float
     row_errors: np.ndarray
 
-    @property
-    def line(self) -> str:
-        scale = " " * 18 if math.isnan(self.medians) else f"{self.medians:8.3g} medians, "
-        return f"{short_name(self.kernel):<24} {scale}{self.metric:<14} {self.error:.4f}"
+    def line(self, width: int) -> str:
+        unit = "median, " if self.medians == 1 else "medians,"
+        scale = " " * 18 if math.isnan(self.medians) else f"{self.medians:8.3g} {unit} "
+        return f"{self.name:<{width}} {scale}{self.metric:<14} {self.error:.4f}"
 
     def is_worse_than(self, other: TriedByLeaveOneOut) -> bool:
         """By more than chance explains."""

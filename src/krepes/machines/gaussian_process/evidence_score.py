@@ -25,7 +25,7 @@ from scipy.optimize import Bounds, minimize
 from sklearn.base import clone
 from torch import Tensor
 
-from krepes.features.kernel_choice import KernelChoice, Tried, short_name
+from krepes.features.kernel_choice import KernelChoice, Tried
 from krepes.kernels import Gaussian, Kernel, Laplacian, Matern, Reweighted
 from krepes.kernels.automatic import MOST_COLUMNS
 from krepes.kernels.vectors import RadialKernel, median_distance
@@ -66,9 +66,8 @@ class TriedByEvidence(Tried):
     evidence: float
     n_rows: int
 
-    @property
-    def line(self) -> str:
-        name = f"{short_name(self.kernel):<24} {self.metric:<14}"
+    def line(self, width: int) -> str:
+        name = f"{self.name:<{width}} {self.metric:<14}"
         return f"{name} {-self.error:9.4f} per row of {self.n_rows:,}"
 
 

@@ -59,9 +59,9 @@ class TriedByCrosses(Tried):
     def key(self) -> Hashable:
         return self.name, self.medians, self.metric
 
-    @property
-    def line(self) -> str:
-        kernel = f"{self.name:<16} {self.medians:8.4g} medians, {self.metric:<13}"
+    def line(self, width: int) -> str:
+        unit = "median, " if self.medians == 1 else "medians,"
+        kernel = f"{self.name:<{width}} {self.medians:8.4g} {unit} {self.metric:<13}"
         return f"{kernel} penalty {self.penalty:<8g}{self.merit:.3f}"
 
 
