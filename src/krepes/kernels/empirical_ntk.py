@@ -21,6 +21,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import torch
@@ -50,6 +51,7 @@ BUILDING = threading.RLock()
 SHARE_ROWS = 16  # from which the layers' parts of the gradient are found
 
 
+@dataclass(eq=False, repr=False)
 class EmpiricalNTK(Kernel):
     """The tangent kernel of any torch module.
 
@@ -97,30 +99,19 @@ class EmpiricalNTK(Kernel):
     external = "network"
     paths = ("cache",)
 
-    weights: dict[str, Tensor] | None
-    input_shape: list[int]
-    chosen_method: str
-    sketch_widths: dict[str, int] | None
+    weights: dict[str, Tensor] | None = field(init=False)
+    input_shape: list[int] = field(init=False)
+    chosen_method: str = field(init=False)
+    sketch_widths: dict[str, int] | None = field(init=False)
 
-    def __init__(
-        self,
-        network: str | Network | torch.nn.Module | Callable[..., Any] = "resmlp",
-        head: str | None = "auto",
-        parameters: list[str] | str | None = None,
-        method: str = "auto",
-        sketch_size: int = 4096,
-        normalize: bool = True,
-        seed: int | None = None,
-        cache: str | os.PathLike[str] | None = None,
-    ):
-        self.network = network
-        self.head = head
-        self.parameters = parameters
-        self.method = method
-        self.sketch_size = sketch_size
-        self.normalize = normalize
-        self.seed = seed
-        self.cache = cache
+    network: str | Network | torch.nn.Module | Callable[..., Any] = "resmlp"
+    head: str | None = "auto"
+    parameters: list[str] | str | None = None
+    method: str = "auto"
+    sketch_size: int = 4096
+    normalize: bool = True
+    seed: int | None = None
+    cache: str | os.PathLike[str] | None = None
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; `network__depth=...` is for the network, also if it was given by name."""

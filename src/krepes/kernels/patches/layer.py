@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -63,6 +64,7 @@ class ComparedPictures(NamedTuple):
     norms: Tensor
 
 
+@dataclass(eq=False, repr=False)
 class PatchLayer(Component):
     """Patches compared with a dictionary.
 
@@ -90,24 +92,16 @@ class PatchLayer(Component):
         Features of a patch are then these, in the place of psi.
     """
 
-    whitening_: Tensor | None
-    floor_: float
-    dictionary_: Tensor
-    components_: Tensor | None = None
+    whitening_: Tensor | None = field(init=False)
+    floor_: float = field(init=False)
+    dictionary_: Tensor = field(init=False)
+    components_: Tensor | None = field(init=False, default=None)
 
-    def __init__(
-        self,
-        side: int = 6,
-        n_patches: int = 512,
-        whitening: float | None = 0.01,
-        bandwidth: float = 2.0,
-        rule: str | Component = "kmeans",
-    ):
-        self.side = side
-        self.n_patches = n_patches
-        self.whitening = whitening
-        self.bandwidth = bandwidth
-        self.rule = rule
+    side: int = 6
+    n_patches: int = 512
+    whitening: float | None = 0.01
+    bandwidth: float = 2.0
+    rule: str | Component = "kmeans"
 
     def cut(self, images: Tensor) -> Tensor:
         """Patches around every pixel, beyond the edge reflected: (b, h, w, c) -> (b, h, w, side^2 c)."""
