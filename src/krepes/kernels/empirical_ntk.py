@@ -15,7 +15,6 @@ The kernel with C outputs is close to I_C (x) k where outputs are random [krepes
 from __future__ import annotations
 
 import copy
-import hashlib
 import math
 import os
 import threading
@@ -31,6 +30,7 @@ from torch import Tensor, nn
 from krepes.base.blocks import row_blocks, rows_within
 from krepes.base.components import External, named_parts
 from krepes.base.reporting import warn
+from krepes.base.storage.packing import digest
 from krepes.base.validation import as_array, as_numbers, check_choice, writable
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.tangent import exact
@@ -243,16 +243,16 @@ class EmpiricalNTK(Kernel):
         return copies[key]
 
     def _fingerprint(self) -> str:
-        digest = hashlib.sha256()
-        for name, value in sorted(self._scalar.module.state_dict().items()):
-            digest.update(name.encode() + value.detach().cpu().numpy().tobytes())
-        head = self._scalar.head
-        digest.update(b"" if head is None else head.numpy().tobytes())
-        widths = sorted((getattr(self, "sketch_widths", None) or {}).items())
-        names = sorted(self._scalar.names)
-        settings = (names, self.sketch_size, widths, self.normalize, self.seed, self.input_shape)
-        digest.update(repr(settings).encode())
-        return digest.hexdigest()
+        scalar, widths = self._scalar, getattr(self, "sketch_widths", None)
+        settings = (
+            sorted(scalar.names),
+            self.sketch_size,
+            widths,
+            self.normalize,
+            self.seed,
+            self.input_shape,
+        )
+        return digest([dict(scalar.module.state_dict()), scalar.head, settings])
 
     # Values
 
