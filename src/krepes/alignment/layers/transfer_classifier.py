@@ -50,7 +50,7 @@ from krepes.landmarks import LandmarkSelector, PivotedCholesky
 from krepes.landmarks.nystrom import NystromMap
 from krepes.networks import Network, as_network
 from krepes.preprocessing.labels import MISSING, encode_labels
-from krepes.regression import temperature
+from krepes.regression import LeaveOneOutRidge, TransductiveRidge, temperature
 from krepes.regression.ridge import ALPHAS
 from krepes.regression.transductive import BETAS
 
@@ -218,15 +218,19 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
         self, Z: np.ndarray, free: np.ndarray, codes: np.ndarray, generator: torch.Generator
     ) -> None:
         """Step 3 for labelled and unlabelled features."""
-        everything = np.concatenate([Z, free])
-        kernels = candidate_kernels(self.kernel, everything, self.lengthscale_factors, generator)
+        rows = torch.as_tensor(np.concatenate([Z, free]))
+        kernels = candidate_kernels(self.kernel, rows.numpy(), self.lengthscale_factors, generator)
         rule = as_landmark_rule(self.landmarks)
         # Sums of rows are for layers only, where the kernel is linear.
         rule = PivotedCholesky() if isinstance(rule, str) else rule
         Y = np.eye(len(self.classes_))[codes]
-        self._nystrom, self.machine_ = kernel_ridge(
-            Z, Y, free, kernels, rule, self.n_landmarks, self.alphas, self.betas, generator
+        self._nystrom, ridge = kernel_ridge(
+            Z, Y, kernels, lambda k: rows[rule.select(rows, k, self.n_landmarks, generator)], self.alphas
         )
+        self.machine_: LeaveOneOutRidge | TransductiveRidge = ridge
+        if len(free):  # after the choice of the kernel, in which they have no part
+            Phi, unlabelled = (self._nystrom(part).numpy() for part in (Z, free))
+            self.machine_ = TransductiveRidge((ridge.alpha_,), self.betas).fit(Phi, Y, unlabelled)
         self.kernel_, self.alpha_ = self._nystrom.kernel, self.machine_.alpha_
         self.beta_ = getattr(self.machine_, "beta_", 0.0)
         doubt = 1 / (len(codes) + 2)  # the rule of succession: few rows do not make certain
