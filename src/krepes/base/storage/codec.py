@@ -190,11 +190,11 @@ class StateReader:
             return self._one_of(value, hint, where)
         if origin is Literal and value not in arguments:
             raise _wrong(value, hint, where)
-        described = isinstance(hint, type) and not issubclass(hint, Component)
-        if described and inspect.isabstract(hint) and isinstance(value, dict):
-            return self._of_family(value, hint, where)
-        if described and is_dataclass(hint):
-            return self._dataclass(value, hint, where)
+        if isinstance(hint, type) and not issubclass(hint, Component):
+            if inspect.isabstract(hint) and isinstance(value, dict):
+                return self._of_family(value, hint, where)
+            if is_dataclass(hint):
+                return self._dataclass(value, hint, where)
         if hasattr(origin, "from_state"):  # of values of one kind
             return origin.from_state(value, lambda part: self.read(part, arguments[0], where))
         if origin in (dict, Mapping) and isinstance(value, dict):
