@@ -65,12 +65,6 @@ class Solution:
     parameters: dict[str, Tensor] = field(default_factory=dict)
 
 
-def best_epoch(history: list[dict[str, float]]) -> int | None:
-    """The epoch, from 1, with the lowest held-out loss: the one that training returns."""
-    values = [step["held_out"] for step in history if "held_out" in step]
-    return values.index(min(values)) + 1 if values else None
-
-
 D = TypeVar("D", bound=Moments | Samples)
 
 
