@@ -99,11 +99,6 @@ class EmpiricalNTK(Kernel):
     external = "network"
     paths = ("cache",)
 
-    weights: dict[str, Tensor] | None = field(init=False)
-    input_shape: list[int] = field(init=False)
-    chosen_method: str = field(init=False)
-    sketch_widths: dict[str, int] | None = field(init=False)
-
     network: str | Network | torch.nn.Module | Callable[..., Any] = "resmlp"
     head: str | None = "auto"
     parameters: list[str] | str | None = None
@@ -112,6 +107,11 @@ class EmpiricalNTK(Kernel):
     normalize: bool = True
     seed: int | None = None
     cache: str | os.PathLike[str] | None = None
+
+    weights: dict[str, Tensor] | None = field(init=False)
+    input_shape: list[int] = field(init=False)
+    chosen_method: str = field(init=False)
+    sketch_widths: dict[str, int] | None = field(init=False)
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; `network__depth=...` is for the network, also if it was given by name."""

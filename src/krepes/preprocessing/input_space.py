@@ -68,15 +68,16 @@ class InputSpace(Component):
     """
 
     # set on an object, and stored in its file, only if needed
-    shift_: Tensor | None = field(init=False, default=None)
-    raw_: Sequence[str] = field(init=False, default=())
-    names_: Sequence[str] = field(init=False, default=())
 
     kind: str = "vectors"
     shape: tuple[int, ...] = ()
     divide: float = 1.0
     encoder: TableEncoder | None = None
     normalize: Normalize | None = None
+
+    shift_: Tensor | None = field(init=False, default=None)
+    raw_: Sequence[str] = field(init=False, default=())
+    names_: Sequence[str] = field(init=False, default=())
 
     @classmethod
     def of(cls, source: Source, sample: Rows) -> InputSpace:

@@ -49,8 +49,6 @@ class Colour(Views):
 
     name = "colour"
     known_elsewhere_as = ("color", "color_jitter", "colorjitter")
-    lower_: float | None = field(init=False, default=None)
-    upper_: float | None = field(init=False, default=None)
 
     brightness: float = 0.4
     contrast: float = 0.4
@@ -58,6 +56,9 @@ class Colour(Views):
     hue: float = 0.1
     grey: float = 0.2
     n_views: int = 2
+
+    lower_: float | None = field(init=False, default=None)
+    upper_: float | None = field(init=False, default=None)
 
     def check(self) -> None:
         super().check()

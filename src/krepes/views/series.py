@@ -70,14 +70,14 @@ class TimeSeries(Views):
     takes_lists = True
     shift_equivariant = True
 
-    mean_: Tensor = field(init=False)
-    scale_: Tensor = field(init=False)
-
     noise: float = 0.05
     scaling: float = 1.1
     crop: float = 0.8
     warp: float = 0.3
     n_views: int = 2
+
+    mean_: Tensor = field(init=False)
+    scale_: Tensor = field(init=False)
 
     def check(self) -> None:
         super().check()

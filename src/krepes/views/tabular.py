@@ -88,6 +88,12 @@ class Tabular(Views):
     # columns with fewer levels are filled up with NaN
     not_finite = ("levels_",)
 
+    noise: float = 0.05
+    drop: float = 0.0
+    replace: float = 0.0
+    fill: float | str = "mean"
+    n_views: int = 2
+
     mean_: Tensor = field(init=False)
     scale_: Tensor = field(init=False)
     lower_: Tensor = field(init=False)
@@ -95,12 +101,6 @@ class Tabular(Views):
     units_: Tensor = field(init=False)
     levels_: Tensor = field(init=False)
     table_: Tensor | None = field(init=False)
-
-    noise: float = 0.05
-    drop: float = 0.0
-    replace: float = 0.0
-    fill: float | str = "mean"
-    n_views: int = 2
 
     def check(self) -> None:
         super().check()

@@ -80,10 +80,6 @@ class Savings:
         return f"{1 - self.bytes_after / max(self.bytes_before, 1):.0%} of the memory saved"
 
 
-def _for_classes(model: PrunedEnsemble) -> bool:
-    return model.classes is not None
-
-
 class PrunedEnsemble(BaseEstimator):
     """A weighted sum of a few members of an ensemble, regressor or classifier.
 
@@ -243,7 +239,7 @@ class PrunedEnsemble(BaseEstimator):
             return total[:, 0]
         return np.asarray(self.classes)[np.argmax(total, axis=1)]
 
-    @available_if(_for_classes)
+    @available_if(lambda model: model.classes is not None)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes (n, n_classes): the sum, clipped at zero and scaled to one."""
         positive = np.maximum(self._sum(X), 0.0)

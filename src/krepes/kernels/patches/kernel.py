@@ -106,10 +106,6 @@ class Patches(Kernel):
     known_elsewhere_as = ("ckn", "convolutional", "coates")
     component_kinds = {"kernel": Kernel}
 
-    layers_: list[PatchLayer] = field(init=False)
-    center_: Tensor | None = field(init=False, default=None)
-    scale_: Tensor | None = field(init=False, default=None)
-
     n_patches: int = 512
     side: int | str = "auto"
     cells: int | str = "auto"
@@ -123,6 +119,10 @@ class Patches(Kernel):
     kernel: str | Kernel = "linear"
     precision: str = "single"
     shape: Sequence[int] | None = None
+
+    layers_: list[PatchLayer] = field(init=False)
+    center_: Tensor | None = field(init=False, default=None)
+    scale_: Tensor | None = field(init=False, default=None)
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; a fitted kernel forgets its dictionary if they are about patches."""
@@ -208,9 +208,7 @@ class Patches(Kernel):
         if self.layers == 1:
             return [last.fitted_to(images, generator)]
         side = min(side, 3)
-        few = PatchLayer(
-            side, _entries_below(self.n_patches), self.whitening, self.bandwidth, self.dictionary
-        )
+        few = PatchLayer(side, min(64, self.n_patches), self.whitening, self.bandwidth, self.dictionary)
         first = few.fitted_to(images, generator)
         last.set_params(side=2, whitening=None)
         return [first, last.fitted_to(map_of(first, images), generator)]
@@ -344,8 +342,3 @@ class Patches(Kernel):
     @property
     def positive_semidefinite(self) -> bool:  # type: ignore[override]
         return self.top.positive_semidefinite
-
-
-def _entries_below(n_patches: int) -> int:
-    """Entries of the first layer's dictionary."""
-    return max(1, min(64, n_patches))
