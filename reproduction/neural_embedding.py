@@ -27,14 +27,13 @@ from krepes.base.random_streams import stream_key
 from krepes.base.reporting import Progress, display
 from krepes.base.rows import dense
 from krepes.base.validation import check_choice, check_count, check_number
-from krepes.engines import Local
 from krepes.features.choices import choose_views
 from krepes.losses import Loss, as_loss
 from krepes.losses.batch import Batch
 from krepes.losses.checking import own_parameters
 from krepes.networks import Network, as_network
 from krepes.preprocessing import Normalize, TableEncoder
-from krepes.preprocessing.preparing import check_same_input, input_record, is_series, prepare_inputs
+from krepes.preprocessing.preparing import Sampling, check_same_input, input_record, is_series, prepare_inputs
 from krepes.solvers.sgd.steps import Schedule
 from krepes.sources import Source, open_source
 from krepes.views import Views
@@ -123,7 +122,7 @@ class NeuralEmbedding(TransformerMixin, BaseEstimator):
         series = is_series(self.preprocess)
         views = choose_views(self.views, source, self.loss_.views_needed, paired=False, series=series)
         space, candidates = prepare_inputs(
-            source, self.preprocess, CANDIDATES, self.seed_, self.placement_, Local(), progress
+            source, self.preprocess, Sampling(CANDIDATES, self.seed_, progress=progress), self.placement_
         )
         vars(self).pop("feature_names_in_", None)
         for name, value in input_record(X, space).items():

@@ -32,7 +32,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from krepes.alignment.pruning.ensemble_members import Ensemble, member_outputs, members_of
+from krepes.alignment.pruning.ensemble_members import Ensemble, MemberOutputs, member_outputs, members_of
 from krepes.alignment.pruning.member_selection import PUBLISHED, select_members
 from krepes.alignment.pruning.prediction_matrices import target_columns
 from krepes.alignment.pruning.pruned_ensemble import PrunedEnsemble
@@ -178,9 +178,9 @@ def _outcome(
     F, y, usable = choice
     target = target_columns(y, parts.classes)
     start = time.perf_counter()
-    found = {"alignment": select_members(F, target, usable, "alignment")}
+    found = {"alignment": select_members(MemberOutputs(F, target, usable), "alignment")}
     seconds = time.perf_counter() - start
-    found |= {method: select_members(F, target, usable, method) for method in PUBLISHED[1:]}
+    found |= {method: select_members(MemberOutputs(F, target, usable), method) for method in PUBLISHED[1:]}
     sums = {m: s.intercept + np.einsum("npc,p->nc", F_test, s.weights) for m, s in found.items()}
     kept = found["alignment"].weights > 0
     pruned = PrunedEnsemble.of_members(parts, kept).with_weights(

@@ -30,7 +30,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from alignment_oracles import naive_cka, pairwise_products
 from krepes.alignment import prune_ensemble
-from krepes.alignment.pruning.ensemble_members import members_of
+from krepes.alignment.pruning.ensemble_members import MemberOutputs, members_of
 from krepes.alignment.pruning.held_out_scores import sums_of_all, sums_of_kept
 from krepes.alignment.pruning.member_selection import METHODS, products, select_members
 from krepes.alignment.pruning.shrunk_weights import CentredMoments, in_order, penalised_weights
@@ -52,7 +52,7 @@ def noisy(rng, n=60, p=12, c=1):
 def test_stacking_is_non_negative_least_squares_with_an_intercept(c):
     """The weights minimise |Y - intercept - sum_k w_k f_k|^2 over w >= 0."""
     F, Y = noisy(np.random.default_rng(c), c=c)
-    found = select_members(F, Y, method="stacking")
+    found = select_members(MemberOutputs(F, Y), "stacking")
     A = np.hstack([F.transpose(0, 2, 1).reshape(-1, F.shape[1]), np.tile(np.eye(c), (len(F), 1))])
     low = np.r_[np.zeros(F.shape[1]), np.full(c, -np.inf)]
     expected = lsq_linear(A, Y.ravel(), (low, np.inf), tol=1e-14, max_iter=1000).x
@@ -65,7 +65,7 @@ def test_the_first_step_maximises_alignment(c):
     """No random non-negative combination of the kernels f_k f_k^T aligns better with Y Y^T than that of the choice."""
     rng = np.random.default_rng(10 + c)
     F, Y = noisy(rng, n=25, p=5, c=c)
-    found = products(F, Y)
+    found = products(MemberOutputs(F, Y))
     kernels = [F[:, k] @ F[:, k].T for k in range(5)]
     L = Y @ Y.T
     alone = [naive_cka(K, L, "biased") for K in kernels]
@@ -90,7 +90,7 @@ def _centred(K):
 
 def test_r2_keeps_the_member_that_correlates_most():
     F, Y = noisy(np.random.default_rng(3))
-    found = select_members(F, Y, method="r2")
+    found = select_members(MemberOutputs(F, Y), "r2")
     correlations = [np.corrcoef(F[:, k, 0], Y[:, 0])[0, 1] for k in range(F.shape[1])]
     assert np.flatnonzero(found.weights).tolist() == [np.argmax(correlations)]
     assert np.allclose(found.alone, np.square(correlations))
@@ -105,7 +105,7 @@ def test_repeated_members_reach_the_optimum():
         votes = np.sign(rng.normal(size=(40, 8)))[:, rng.integers(0, 8, size=20), None]
         Y = votes[:, :3].sum(axis=1) + rng.normal(size=(40, 1))
         for method in METHODS:
-            assert select_members(votes, Y, method=method).optimality < 1e-10
+            assert select_members(MemberOutputs(votes, Y), method).optimality < 1e-10
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_scale_shift_and_repetition_of_members_do_not_matter(method):
 
 
 def _fitted(F, Y, method):
-    found = select_members(F, Y, method=method)
+    found = select_members(MemberOutputs(F, Y), method)
     assert (found.weights >= 0).all()
     return found.weights, found.intercept[0]
 
@@ -135,12 +135,12 @@ def test_out_of_bag_products_are_means_over_the_rows_that_both_have(c):
     rng = np.random.default_rng(6)
     F, Y = noisy(rng, n=30, p=4, c=c)
     usable = rng.random((30, 4)) < 0.7
-    found = products(np.where(usable[:, :, None], F, np.nan), Y, usable)
+    found = products(MemberOutputs(np.where(usable[:, :, None], F, np.nan), Y, usable))
     cross, squares = pairwise_products(F, usable)
     assert np.allclose(found.cross, cross, atol=1e-12)
     assert np.allclose(found.cross_squares, squares, atol=1e-12)
-    whole = products(F, Y, np.ones((30, 4), dtype=bool))
-    assert np.allclose(whole.cross, products(F, Y).cross, atol=1e-14)
+    whole = products(MemberOutputs(F, Y, np.ones((30, 4), dtype=bool)))
+    assert np.allclose(whole.cross, products(MemberOutputs(F, Y)).cross, atol=1e-14)
 
 
 def test_bagging_uses_the_rows_that_members_have_not_seen():
@@ -304,7 +304,9 @@ def test_out_of_bag_scores_are_of_members_that_have_not_seen_the_row(fitted):
     F, Y = noisy(rng, n=40, p=5)
     everywhere = np.ones((40, 5), dtype=bool)
     for sums in (sums_of_all, partial(sums_of_kept, method="alignment")):
-        assert sums(F, Y, usable=everywhere).explained() == pytest.approx(sums(F, Y, usable=None).explained())
+        assert sums(MemberOutputs(F, Y, everywhere)).explained() == pytest.approx(
+            sums(MemberOutputs(F, Y)).explained()
+        )
     usable = rng.random((40, 5)) < 0.5
     expected = sum(
         np.mean(
@@ -313,7 +315,7 @@ def test_out_of_bag_scores_are_of_members_that_have_not_seen_the_row(fitted):
         for k in range(5)
         for m in range(5)
     )
-    found = sums_of_all(np.where(usable[:, :, None], F, np.nan), Y, usable).explained()
+    found = sums_of_all(MemberOutputs(np.where(usable[:, :, None], F, np.nan), Y, usable)).explained()
     assert found == pytest.approx(1 - expected / 25 / Y.var())
 
 

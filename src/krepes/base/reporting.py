@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from rich import progress
-    from rich.console import Console
 
 logger = logging.getLogger("krepes")
 
@@ -59,6 +58,8 @@ class _Bar:
 
     def advance(self, steps: int) -> None:
         self.display.advance(self.task, steps)
+        if speed := self.display.tasks[0].speed:
+            self.display.update(self.task, rate=f"{speed:,.0f}/s")
         if time.perf_counter() - self.start > 1:
             self.display.update(self.task, visible=True)
 
@@ -86,23 +87,9 @@ class Bars:
             with Silent().stage(name, total, unit) as stage:
                 yield stage
             return
-        with _rated(*columns, console=console) as display:
+        with progress.Progress(*columns, console=console, transient=True) as display:
             task = display.add_task(name, total=total, visible=False, unit=unit, rate="")
             yield _Bar(display, task)
-
-
-def _rated(*columns: progress.ProgressColumn, console: Console) -> progress.Progress:
-    """A display of rates; its class is made on first use, because rich is heavy."""
-    from rich import progress
-
-    class Rated(progress.Progress):
-        def advance(self, task_id: progress.TaskID, advance: float = 1) -> None:
-            super().advance(task_id, advance)
-            speed = self.tasks[0].speed
-            if speed:
-                self.update(task_id, rate=f"{speed:,.0f}/s")
-
-    return Rated(*columns, console=console, transient=True)
 
 
 def display(verbose: int) -> Progress:

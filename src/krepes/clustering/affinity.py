@@ -45,12 +45,16 @@ def affinity(rows: CoefficientRows, n: int, truncation: int | None) -> Affinity:
         C = rows(slice(0, n)).abs()
         C = C / _positive(C.amax(dim=1, keepdim=True))
         return (C + C.mT).double().numpy()
-    values, columns = _largest(rows, n, truncation)
-    starts = np.arange(0, n * truncation + 1, truncation)
-    C = scipy.sparse.csr_array((values.ravel(), columns.ravel(), starts), shape=(n, n))
-    W = (C + C.T).tocsr()
+    W = symmetric_sum(*_largest(rows, n, truncation))
     W.eliminate_zeros()
     return W
+
+
+def symmetric_sum(values: np.ndarray, columns: np.ndarray) -> scipy.sparse.csr_array:
+    """C + C^T of C (n, n), which has these values of every row in these columns, both (n, t)."""
+    n, t = values.shape
+    C = scipy.sparse.csr_array((values.ravel(), columns.ravel(), np.arange(0, n * t + 1, t)), shape=(n, n))
+    return (C + C.T).tocsr()
 
 
 def _largest(rows: CoefficientRows, n: int, t: int) -> tuple[np.ndarray, np.ndarray]:

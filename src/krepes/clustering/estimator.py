@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from importlib import import_module
 from typing import Any, Self
 
@@ -41,6 +42,7 @@ from krepes.clustering.subspaces import subspaces_of
 from krepes.kernels import Kernel
 
 
+@dataclass(eq=False, repr=False)
 class SubspaceClustering(ClusterMixin, BaseEstimator):
     """Find clusters of rows that can be expressed by one another.
 
@@ -123,37 +125,22 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):
     _doc_link_module = "krepes"
     _doc_link_template = property(documentation_page)
     component_kinds = {"kernel": Kernel, "projection": Projection, "coding": Coding}
-    n_features_in_: int
-    feature_names_in_: np.ndarray
+    n_features_in_: int = field(init=False)
+    feature_names_in_: np.ndarray = field(init=False)
 
-    def __init__(
-        self,
-        n_clusters: int | None = None,
-        *,
-        kernel: str | Kernel | Callable[[Any, Any], ArrayLike | Tensor] = "auto",
-        n_iterations: int = 8,
-        regularization: float | str = "auto",
-        projection: str | Projection | Callable[[Tensor], Tensor] | None = "precision",
-        truncation: int | str | None = "auto",
-        normalization: str = "auto",
-        selection: str = "auto",
-        coding: str | Coding = "auto",
-        n_landmarks: int | str | None = "auto",
-        n_init: int = 10,
-        random_state: int | np.random.RandomState | None = None,
-    ):
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.n_iterations = n_iterations
-        self.regularization = regularization
-        self.projection = projection
-        self.truncation = truncation
-        self.normalization = normalization
-        self.selection = selection
-        self.coding = coding
-        self.n_landmarks = n_landmarks
-        self.n_init = n_init
-        self.random_state = random_state
+    n_clusters: int | None = None
+    _: KW_ONLY
+    kernel: str | Kernel | Callable[[Any, Any], ArrayLike | Tensor] = "auto"
+    n_iterations: int = 8
+    regularization: float | str = "auto"
+    projection: str | Projection | Callable[[Tensor], Tensor] | None = "precision"
+    truncation: int | str | None = "auto"
+    normalization: str = "auto"
+    selection: str = "auto"
+    coding: str | Coding = "auto"
+    n_landmarks: int | str | None = "auto"
+    n_init: int = 10
+    random_state: int | np.random.RandomState | None = None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -15,13 +15,14 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from krepes.base.components import resolve
+from krepes.base.storage.codec import Bounds, Count
 from krepes.base.validation import check_choice, check_count, check_number
 from krepes.clustering.affinity import (
     Affinity,
@@ -60,11 +61,11 @@ class Settings:
     coding: Coding
     projection: Projection | None
     normalization: str
-    regularization: float
-    truncation: int | None
-    n_clusters: int | None
-    n_landmarks: int | None  # None: the n x n form
-    n_iterations: int
+    regularization: Annotated[float, Bounds(above=0)]
+    truncation: Count | None
+    n_clusters: Count | None
+    n_landmarks: Count | None  # None: the n x n form
+    n_iterations: Count
 
 
 def settings_for(estimator: SubspaceClustering, n_given: int, n: int, d: int) -> Settings:

@@ -12,12 +12,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 import torch
 from torch import Tensor
 
 from krepes.base.blocks import row_blocks, rows_within
-from krepes.clustering.affinity import BLOCK_BYTES, Affinity, strongest
+from krepes.clustering.affinity import BLOCK_BYTES, Affinity, strongest, symmetric_sum
 from krepes.clustering.family import Choice, Rows, choose
 from krepes.clustering.metric import LARGEST_DUAL, Iterate, Settings, iterates
 from krepes.clustering.normalization import basis_of, normalized
@@ -172,6 +171,4 @@ def spread_affinity(found: Found, rows: Tensor, place: np.ndarray) -> Affinity:
     for block in row_blocks(n, rows_within(BLOCK_BYTES, 32 * len(place))):
         values[block], columns[block] = strongest(new_rows(found.project(rows[block])), t)
     values[place], columns[place] = strongest(found.kept.coefficients(slice(None)), t)
-    starts = np.arange(0, n * t + 1, t)
-    T = scipy.sparse.csr_array((values.ravel(), place[columns].ravel(), starts), shape=(n, n))
-    return (T + T.T).tocsr()
+    return symmetric_sum(values, place[columns])

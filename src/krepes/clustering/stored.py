@@ -14,7 +14,6 @@ import numpy as np
 from torch import Tensor
 
 from krepes.base.storage.codec import Bounds, Count, Shape
-from krepes.clustering.codings import Coding
 from krepes.clustering.metric import Iterate, Settings
 from krepes.clustering.search import Found
 from krepes.clustering.subspaces import Subspace
@@ -39,13 +38,8 @@ class StoredClusters:
     rows: Annotated[Tensor, Shape("l", "r")]  # in the metric found, normalised
     projection: Annotated[Tensor, Shape("d", "q")]
     patches: Patches | None
-    kernel: Kernel
-    coding: Coding
-    normalization: str
+    settings: Settings
     scale: Annotated[float, Bounds(above=0)]
-    regularization: Annotated[float, Bounds(above=0)]
-    truncation: Count | None
-    n_landmarks: Count | None
     n_clusters: Count
     iteration: Count
     seed: Count
@@ -60,17 +54,8 @@ class StoredClusters:
 
     def found(self, kernel: Kernel | Callable[..., Any] | None) -> Found:
         """The metric and the rows in it."""
-        settings = Settings(
-            kernel=self.kernel if kernel is None else as_kernel(kernel),
-            coding=self.coding,
-            projection=None,
-            normalization=self.normalization,
-            regularization=self.regularization,
-            truncation=self.truncation,
-            n_clusters=self.n_clusters,
-            n_landmarks=self.n_landmarks,
-            n_iterations=0,
-        )
+        given = self.settings.kernel if kernel is None else as_kernel(kernel)
+        settings = replace(self.settings, kernel=given)
         as_they_are = replace(settings, normalization="none")
         kept = Iterate(self.rows, None, self.iteration, as_they_are, self.seed)
         kept.settings, kept.scale = settings, self.scale
@@ -79,7 +64,7 @@ class StoredClusters:
 
 def stored_of(model: SubspaceClustering, found: Found, kept_labels: np.ndarray, seed: int) -> StoredClusters:
     """What a file keeps of a fitted model; a random state is not kept."""
-    kept, settings, names = found.kept, found.kept.settings, vars(model).get("feature_names_in_")
+    kept, k, names = found.kept, model.n_clusters_, vars(model).get("feature_names_in_")
     parameters = model.get_params(deep=False)
     drawn = parameters["random_state"]
     return StoredClusters(
@@ -92,14 +77,9 @@ def stored_of(model: SubspaceClustering, found: Found, kept_labels: np.ndarray, 
         rows=kept.X,
         projection=found.projection,
         patches=found.patches,
-        kernel=kept.kernel,
-        coding=settings.coding,
-        normalization=settings.normalization,
+        settings=replace(kept.settings, kernel=kept.kernel, projection=None, n_clusters=k, n_iterations=0),
         scale=kept.scale,
-        regularization=settings.regularization,
-        truncation=settings.truncation,
-        n_landmarks=settings.n_landmarks,
-        n_clusters=model.n_clusters_,
+        n_clusters=k,
         iteration=kept.index,
         seed=seed,
         subspaces=model.subspaces_,

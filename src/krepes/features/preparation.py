@@ -37,7 +37,7 @@ from krepes.kernels.automatic import is_precomputed
 from krepes.kernels.checking.faults import check_candidates, title
 from krepes.kernels.kernel import is_of_user
 from krepes.preprocessing.input_space import InputSpace
-from krepes.preprocessing.preparing import Candidates, Preprocess, is_series, prepare_inputs
+from krepes.preprocessing.preparing import Candidates, Preprocess, Sampling, is_series, prepare_inputs
 from krepes.sources import Source, open_objects, open_source
 from krepes.sources.arrays.kernel_matrices import fitted_matrix
 from krepes.sources.row_subset import subset
@@ -153,14 +153,12 @@ def _sample(
     """The input space, and a uniform sample of the rows in it."""
     kernel, counting = spec.kernel, data.counting_rows
     source = data.sources[0] if counting is None else subset(data.sources[0], counting)
+    size = allowed_candidates(source, rule.n_candidates, rule.n_landmarks)
     inputs, candidates = prepare_inputs(
         source,
         spec.preprocess,
-        allowed_candidates(source, rule.n_candidates, rule.n_landmarks),
-        run.seed,
+        Sampling(size, run.seed, run.engine, run.progress),
         run.placement,
-        run.engine,
-        run.progress,
         may_shift=kernel.shift_invariant and views.shift_equivariant,
         table_columns=kernel.table_columns,
         tokens=kernel.takes_tokens,

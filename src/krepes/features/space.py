@@ -298,9 +298,6 @@ class FeatureSpace:
     def __getstate__(self) -> State:
         return {name: value for name, value in vars(self).items() if name != "_expected"}
 
-    def __setstate__(self, state: State) -> None:
-        vars(self).update(state)
-
     # Files
 
     def state(self, factors: bool = True) -> State:

@@ -49,7 +49,7 @@ from krepes.losses import CallableLoss, Loss, MomentLoss
 from krepes.losses.checking import warn_of_size
 from krepes.moments import Moments
 from krepes.solvers.samples import Samples
-from krepes.solvers.solver import LEAST_SHARED, Callback, Solution, Solver, best_epoch, shared_by_views
+from krepes.solvers.solver import LEAST_SHARED, Callback, Solution, Solver, shared_by_views
 from krepes.views import Image, Paired, Views
 
 logger = logging.getLogger("krepes")
@@ -337,7 +337,9 @@ class LinearMap:
 
     @property
     def best_epoch(self) -> int | None:
-        return best_epoch(self.history)
+        """The epoch, from 1, with the lowest held-out loss: the one that training returns."""
+        values = [step["held_out"] for step in self.history if "held_out" in step]
+        return values.index(min(values)) + 1 if values else None
 
     def in_precision(self, dtype: torch.dtype) -> LinearMap:
         """With A in the precision of the features, as a model file keeps it."""

@@ -14,15 +14,13 @@ from torch import Tensor
 
 from krepes.base.blocks import Placement
 from krepes.base.components import External
-from krepes.base.reporting import Silent
 from krepes.base.rows import Rows
 from krepes.base.validation import check_count, generator_of
-from krepes.engines.engine import Local
 from krepes.kernels import Kernel, KernelCheck, as_kernel
 from krepes.kernels.automatic import is_precomputed
 from krepes.kernels.checking.kernel_check import checked_kernel
 from krepes.kernels.kernel import kernel_parts
-from krepes.preprocessing.preparing import prepare_inputs
+from krepes.preprocessing.preparing import Sampling, prepare_inputs
 from krepes.sources import open_source
 
 PROBE = 4  # landmarks whose mutual kernel values identify a user's function
@@ -121,8 +119,7 @@ def check_kernel(
         raise ValueError(f"Found {source.n_rows} row(s); at least 2 are needed to check a kernel.")
     seed = int(generator_of(random_state).integers(2**31))
     placement, given = Placement(torch.float64, torch.device("cpu")), as_kernel(kernel)
-    inputs, sample = prepare_inputs(
-        source, "auto", n_rows, seed, placement, Local(), Silent(), table_columns=given.table_columns
-    )
+    draw = Sampling(n_rows, seed)
+    inputs, sample = prepare_inputs(source, "auto", draw, placement, table_columns=given.table_columns)
     fitted = given.suited(inputs.layout).fitted(sample.rows, torch.Generator().manual_seed(seed))
     return checked_kernel(fitted, sample.rows, seed, sample.indices)

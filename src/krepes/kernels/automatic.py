@@ -62,13 +62,10 @@ class Automatic(Kernel):
 
     name = "auto"
     takes_sparse = True
+    shift_invariant = True
 
     def __init__(self, lengthscale: Lengthscale = "median"):
         self.lengthscale = lengthscale
-
-    @property
-    def shift_invariant(self) -> bool:
-        return True  # as are the kernels that it may become for dense rows
 
     def suited(self, layout: RowLayout) -> Kernel:
         if layout.kind == "series" and layout.width is None:

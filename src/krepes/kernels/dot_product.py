@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from sklearn.base import clone
@@ -39,16 +39,13 @@ class Linear(VectorKernel):
 
     name = "linear"
     takes_sparse = True
+    geometry: ClassVar[Geometry | None] = "dot_product"
 
     def against_rows(self, Y: Vectors) -> KernelColumns:
         return products_with(Y)
 
     def diag_rows(self, X: Vectors) -> Tensor:
         return square_norms(X)
-
-    @property
-    def geometry(self) -> Geometry | None:
-        return "dot_product"
 
     def feature_count(self, n_features: int) -> int:
         return n_features
@@ -62,6 +59,7 @@ class DotProductKernel(VectorKernel):
     """f(s x.y + c); subclasses give f."""
 
     takes_sparse = True
+    geometry: ClassVar[Geometry | None] = "dot_product"
     scale: Any
     offset: float
 
@@ -72,10 +70,6 @@ class DotProductKernel(VectorKernel):
     @abstractmethod
     def derivative(self, u: Tensor) -> Tensor:
         """f'(u), as a new tensor."""
-
-    @property
-    def geometry(self) -> Geometry | None:
-        return "dot_product"
 
     def slope(self, X: Any, Y: Any) -> Tensor:
         self.function()  # checks the parameters

@@ -15,12 +15,12 @@ The kernel with C outputs is close to I_C (x) k where outputs are random [krepes
 from __future__ import annotations
 
 import copy
-import hashlib
 import math
 import os
 import threading
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import torch
@@ -30,6 +30,7 @@ from torch import Tensor, nn
 from krepes.base.blocks import row_blocks, rows_within
 from krepes.base.components import External, named_parts
 from krepes.base.reporting import warn
+from krepes.base.storage.packing import digest
 from krepes.base.validation import as_array, as_numbers, check_choice, writable
 from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.tangent import exact
@@ -50,6 +51,7 @@ BUILDING = threading.RLock()
 SHARE_ROWS = 16  # from which the layers' parts of the gradient are found
 
 
+@dataclass(eq=False, repr=False)
 class EmpiricalNTK(Kernel):
     """The tangent kernel of any torch module.
 
@@ -97,30 +99,19 @@ class EmpiricalNTK(Kernel):
     external = "network"
     paths = ("cache",)
 
-    weights: dict[str, Tensor] | None
-    input_shape: list[int]
-    chosen_method: str
-    sketch_widths: dict[str, int] | None
+    network: str | Network | torch.nn.Module | Callable[..., Any] = "resmlp"
+    head: str | None = "auto"
+    parameters: list[str] | str | None = None
+    method: str = "auto"
+    sketch_size: int = 4096
+    normalize: bool = True
+    seed: int | None = None
+    cache: str | os.PathLike[str] | None = None
 
-    def __init__(
-        self,
-        network: str | Network | torch.nn.Module | Callable[..., Any] = "resmlp",
-        head: str | None = "auto",
-        parameters: list[str] | str | None = None,
-        method: str = "auto",
-        sketch_size: int = 4096,
-        normalize: bool = True,
-        seed: int | None = None,
-        cache: str | os.PathLike[str] | None = None,
-    ):
-        self.network = network
-        self.head = head
-        self.parameters = parameters
-        self.method = method
-        self.sketch_size = sketch_size
-        self.normalize = normalize
-        self.seed = seed
-        self.cache = cache
+    weights: dict[str, Tensor] | None = field(init=False)
+    input_shape: list[int] = field(init=False)
+    chosen_method: str = field(init=False)
+    sketch_widths: dict[str, int] | None = field(init=False)
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; `network__depth=...` is for the network, also if it was given by name."""
@@ -252,16 +243,16 @@ class EmpiricalNTK(Kernel):
         return copies[key]
 
     def _fingerprint(self) -> str:
-        digest = hashlib.sha256()
-        for name, value in sorted(self._scalar.module.state_dict().items()):
-            digest.update(name.encode() + value.detach().cpu().numpy().tobytes())
-        head = self._scalar.head
-        digest.update(b"" if head is None else head.numpy().tobytes())
-        widths = sorted((getattr(self, "sketch_widths", None) or {}).items())
-        names = sorted(self._scalar.names)
-        settings = (names, self.sketch_size, widths, self.normalize, self.seed, self.input_shape)
-        digest.update(repr(settings).encode())
-        return digest.hexdigest()
+        scalar, widths = self._scalar, getattr(self, "sketch_widths", None)
+        settings = (
+            sorted(scalar.names),
+            self.sketch_size,
+            widths,
+            self.normalize,
+            self.seed,
+            self.input_shape,
+        )
+        return digest([dict(scalar.module.state_dict()), scalar.head, settings])
 
     # Values
 

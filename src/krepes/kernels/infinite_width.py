@@ -26,6 +26,7 @@ Cost: one matrix product, then about ten cheap passes per layer over the (b, m) 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -39,6 +40,7 @@ from krepes.kernels.vectors import VectorKernel
 KINDS = ("ntk", "nngp")
 
 
+@dataclass(eq=False, repr=False)
 class InfiniteWidth(VectorKernel):
     """The kernel of an infinitely wide, fully connected network.
 
@@ -71,19 +73,11 @@ class InfiniteWidth(VectorKernel):
     name = "infinite_width"
     known_elsewhere_as = ("nngp",)
 
-    def __init__(
-        self,
-        kind: str = "ntk",
-        activation: str = "relu",
-        depth: int = 1,
-        weight_variance: float = 2.0,
-        bias_variance: float = 0.0,
-    ):
-        self.kind = kind
-        self.activation = activation
-        self.depth = depth
-        self.weight_variance = weight_variance
-        self.bias_variance = bias_variance
+    kind: str = "ntk"
+    activation: str = "relu"
+    depth: int = 1
+    weight_variance: float = 2.0
+    bias_variance: float = 0.0
 
     def against_rows(self, Y: Tensor) -> KernelColumns:
         dual = self._checked()

@@ -37,6 +37,8 @@ class Reweighted(VectorKernel, CoordinateProduct):
     tensor([[0.6065]], dtype=torch.float64)
     """
 
+    one_scale = False  # the metric is the scale
+
     def __init__(self, kernel: Kernel | None = None, M: Sequence[Any] | np.ndarray | Tensor | None = None):
         self.kernel = kernel
         self.M = M
@@ -51,10 +53,6 @@ class Reweighted(VectorKernel, CoordinateProduct):
     @property
     def shift_invariant(self) -> bool:
         return self._inner().shift_invariant
-
-    @property
-    def one_scale(self) -> bool:
-        return False  # the metric is the scale
 
     def against_rows(self, Y: Tensor) -> KernelColumns:
         root = self._root(Y)

@@ -140,6 +140,7 @@ class RadialKernel(VectorKernel):
 
     takes_sparse = True
     norm: int = 2  # of the distance
+    shift_invariant = True
 
     @property
     def reach(self) -> float:
@@ -189,10 +190,6 @@ class RadialKernel(VectorKernel):
     @property
     def one_scale(self) -> bool:
         return isinstance(self.lengthscale, str) or np.ndim(self.lengthscale) == 0
-
-    @property
-    def shift_invariant(self) -> bool:
-        return True
 
     def slope(self, X: Any, Y: Any) -> Tensor:
         if self.geometry is None:

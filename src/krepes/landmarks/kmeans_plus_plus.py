@@ -41,6 +41,7 @@ BLOCK_BYTES = 64 * 2**20
 INPUT_CUT = 1e-13
 
 
+@dataclass(eq=False, repr=False)
 class KMeansPlusPlus(LandmarkSelector):
     """D^2 sampling: the next landmark is likely to be far from all landmarks before it.
 
@@ -71,16 +72,10 @@ class KMeansPlusPlus(LandmarkSelector):
     name = "kmeans_plus_plus"
     known_elsewhere_as = ("kmeans", "kmeans++", "k_means++")
 
-    def __init__(
-        self,
-        space: str = "input",
-        block_size: int | None = None,
-        max_candidates: int | None = None,
-        views_per_landmark: int = 1,
-    ):
-        super().__init__(max_candidates, views_per_landmark)
-        self.space = space
-        self.block_size = block_size
+    space: str = "input"
+    block_size: int | None = None
+    max_candidates: int | None = None
+    views_per_landmark: int = 1
 
     def choose(self, candidates: Any, kernel: Kernel, n_landmarks: int, generator: torch.Generator) -> Tensor:
         space, N = self._space(candidates, kernel), len(candidates)

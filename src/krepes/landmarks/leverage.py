@@ -18,6 +18,7 @@ to the paper: randomly pivoted Cholesky is cheaper, needs no lam and is just as 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -35,6 +36,7 @@ STORED_BYTES = 512 * 2**20  # a kernel matrix up to this size is kept
 BLOCK_BYTES = 64 * 2**20
 
 
+@dataclass(eq=False, repr=False)
 class Leverage(LandmarkSelector):
     """Ridge leverage scores by Hutchinson probes and conjugate gradients.
 
@@ -77,22 +79,13 @@ class Leverage(LandmarkSelector):
     fewest_candidates = 5_000
     candidates_per_landmark = 2
 
-    def __init__(
-        self,
-        regularization: float = 1e-3,
-        n_probes: int = 20,
-        probes: str = "rademacher",
-        tolerance: float = 1e-4,
-        max_iter: int = 200,
-        max_candidates: int | None = None,
-        views_per_landmark: int = 1,
-    ):
-        super().__init__(max_candidates, views_per_landmark)
-        self.regularization = regularization
-        self.n_probes = n_probes
-        self.probes = probes
-        self.tolerance = tolerance
-        self.max_iter = max_iter
+    regularization: float = 1e-3
+    n_probes: int = 20
+    probes: str = "rademacher"
+    tolerance: float = 1e-4
+    max_iter: int = 200
+    max_candidates: int | None = None
+    views_per_landmark: int = 1
 
     def choose(self, candidates: Any, kernel: Kernel, n_landmarks: int, generator: torch.Generator) -> Tensor:
         scores = self.scores(candidates, kernel, generator)

@@ -11,6 +11,7 @@ Cost O(m^3) once, then O(n m d + n m r); memory O(b m) in blocks of b rows.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from krepes.base.linalg import RELATIVE_CUT, descending_eigh
 from krepes.base.reporting import warn
 from krepes.kernels import Kernel
 from krepes.kernels.checking import faults
-from krepes.kernels.kernel import is_of_user, kernel_matrix, wide
+from krepes.kernels.kernel import KernelColumns, is_of_user, kernel_matrix, wide
 
 
 class NystromMap:
@@ -76,7 +77,6 @@ class NystromMap:
         self.cut = RELATIVE_CUT[dtype] if cut is None else cut
         self.factors: tuple[Tensor, Tensor] | None = self._decompose(rows)
         self.rank = len(self.eigenvalues)
-        self.prepare()
 
     @classmethod
     def restored(
@@ -92,7 +92,6 @@ class NystromMap:
         self.kernel, self.landmarks, self.dtype = kernel, landmarks, dtype
         self.cut, self.factors = RELATIVE_CUT[dtype], factors
         self.rank = len(landmarks if factors is None else factors[0]) if rank is None else rank
-        self.prepare()
         return self
 
     @property
@@ -105,18 +104,18 @@ class NystromMap:
         self.factors = self.factors or self._decompose()
         return self.factors[1]
 
-    def prepare(self) -> None:
-        """Compute what depends on the landmarks alone; `kernel_block` is X -> k(X, landmarks), (b, m)."""
-        self.kernel_block = self.kernel.against(self.landmarks)
-        self._projection: Tensor | None = None
+    @cached_property
+    def kernel_block(self) -> KernelColumns:
+        """X -> k(X, landmarks), (b, m)."""
+        return self.kernel.against(self.landmarks)
+
+    @cached_property
+    def _projection(self) -> Tensor:
+        return self.F.to(self.dtype)
 
     def __getstate__(self) -> dict[str, Any]:
         made = ("kernel_block", "_projection")
         return {name: value for name, value in vars(self).items() if name not in made}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.prepare()
 
     def _decompose(self, rows: np.ndarray | None = None) -> tuple[Tensor, Tensor]:
         K_mm, noise = landmark_matrix(self.kernel, self.landmarks, rows)
@@ -150,8 +149,6 @@ class NystromMap:
 
     def project(self, K: Tensor) -> Tensor:
         """Features from kernel values: (b, m) -> (b, r)."""
-        if self._projection is None:
-            self._projection = self.F.to(self.dtype)
         return K.to(self.dtype) @ self._projection
 
     def __call__(self, X: Any) -> Tensor:

@@ -14,6 +14,7 @@ blocks of N x 256: 160 MB and 70 MB at N = 20 000, m = 2000 in float32.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from krepes.landmarks.landmark_selector import (
 COPIES = 100.0  # cuts, up to which a residual may be the rounding of a row that equals a pivot
 
 
+@dataclass(eq=False, repr=False)
 class PivotedCholesky(LandmarkSelector):
     """Randomly pivoted Cholesky: landmarks drawn from the residual of those before them.
 
@@ -66,14 +68,9 @@ class PivotedCholesky(LandmarkSelector):
     name = "pivoted_cholesky"
     known_elsewhere_as = ("cholesky", "rpcholesky")
 
-    def __init__(
-        self,
-        block_size: int | None = None,
-        max_candidates: int | None = None,
-        views_per_landmark: int = 1,
-    ):
-        super().__init__(max_candidates, views_per_landmark)
-        self.block_size = block_size
+    block_size: int | None = None
+    max_candidates: int | None = None
+    views_per_landmark: int = 1
 
     def choose(self, candidates: Any, kernel: Kernel, n_landmarks: int, generator: torch.Generator) -> Tensor:
         N = len(candidates)

@@ -15,6 +15,8 @@ Cost O(b^2 (b + d + h)).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -30,6 +32,7 @@ DECODERS = ("gaussian", "linear")
 RECONSTRUCTIONS = ("leave_one_out", "in_sample")
 
 
+@dataclass(eq=False, repr=False)
 class Autoencoder(DirectionLoss):
     """Reconstruct samples from their embeddings, with the best decoder for every embedding.
 
@@ -72,19 +75,11 @@ class Autoencoder(DirectionLoss):
     views_needed = 1
     needs = ("X",)
 
-    def __init__(
-        self,
-        decoder_kernel: str = "gaussian",
-        lengthscale: float = 1.0,
-        decoder_regularization: float = 0.01,
-        reconstruction: str = "leave_one_out",
-        covariance_weight: float = 0.0,
-    ):
-        self.decoder_kernel = decoder_kernel
-        self.lengthscale = lengthscale
-        self.decoder_regularization = decoder_regularization
-        self.reconstruction = reconstruction
-        self.covariance_weight = covariance_weight
+    decoder_kernel: str = "gaussian"
+    lengthscale: float = 1.0
+    decoder_regularization: float = 0.01
+    reconstruction: str = "leave_one_out"
+    covariance_weight: float = 0.0
 
     def views_for(self, views: object) -> int:
         """Two where they are "auto", and so de-noised: without, it learns what pixels and columns say linearly."""

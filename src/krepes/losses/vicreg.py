@@ -14,6 +14,8 @@ not the sum. Cost of value and gradient O(r^2 h + r h^2); the closed form is two
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from sklearn.base import clone
 from torch import Tensor
@@ -26,6 +28,7 @@ from krepes.losses.statistics import MomentForms, Statistics
 from krepes.moments import Moments
 
 
+@dataclass(eq=False, repr=False)
 class VICReg(MomentLoss):
     """Variance, invariance and covariance terms, each with its weight.
 
@@ -56,19 +59,11 @@ class VICReg(MomentLoss):
     intercept = "centered"
     _width = 0.0  # of the hinge's rounded corner
 
-    def __init__(
-        self,
-        variance: str = "hinge",
-        invariance_weight: float = 25.0,
-        variance_weight: float = 25.0,
-        covariance_weight: float = 1.0,
-        beta: float = 1.0,
-    ):
-        self.variance = variance
-        self.invariance_weight = invariance_weight
-        self.variance_weight = variance_weight
-        self.covariance_weight = covariance_weight
-        self.beta = beta
+    variance: str = "hinge"
+    invariance_weight: float = 25.0
+    variance_weight: float = 25.0
+    covariance_weight: float = 1.0
+    beta: float = 1.0
 
     @property
     def rotation_invariant(self) -> bool:

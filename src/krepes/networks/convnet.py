@@ -7,6 +7,8 @@ Without normalisation layers, so that its tangent kernel is that of the function
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import nn
 
@@ -22,6 +24,7 @@ POOLINGS = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class ConvNet(Network):
     """Convolution, activation and pooling, as often as there are channels; then the mean over positions.
 
@@ -51,21 +54,12 @@ class ConvNet(Network):
 
     name = "convnet"
 
-    def __init__(
-        self,
-        channels: tuple[int, ...] = (64, 128, 256),
-        kernel_size: int = 3,
-        pooling: str = "average",
-        activation: str = "relu",
-        weights: Weights = None,
-        weights_digest: str | None = None,
-    ):
-        self.channels = channels
-        self.kernel_size = kernel_size
-        self.pooling = pooling
-        self.activation = activation
-        self.weights = weights
-        self.weights_digest = weights_digest
+    channels: tuple[int, ...] = (64, 128, 256)
+    kernel_size: int = 3
+    pooling: str = "average"
+    activation: str = "relu"
+    weights: Weights = None
+    weights_digest: str | None = None
 
     def architecture(self, input_shape: tuple[int, ...]) -> nn.Module:
         self._check()

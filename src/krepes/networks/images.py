@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -91,6 +92,7 @@ class GlobalMean(nn.Module):
         return x.mean(dim=(2, 3))
 
 
+@dataclass(eq=False, repr=False)
 class ImageNetwork(Network):
     """A network for images that takes three channels, normalises with its own mean and std, and resizes.
 
@@ -101,15 +103,9 @@ class ImageNetwork(Network):
     mean: ClassVar[tuple[float, ...]] = IMAGENET_MEAN
     std: ClassVar[tuple[float, ...]] = IMAGENET_STD
 
-    def __init__(
-        self,
-        resolution: int | None = 160,
-        weights: Weights = None,
-        weights_digest: str | None = None,
-    ):
-        self.resolution = resolution
-        self.weights = weights
-        self.weights_digest = weights_digest
+    resolution: int | None = 160
+    weights: Weights = None
+    weights_digest: str | None = None
 
     @abstractmethod
     def layers(self, pixels: ImageInput) -> nn.Module:

@@ -9,6 +9,8 @@ widths grow, which `krepes.kernels.InfiniteWidth` computes in closed form.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
@@ -43,6 +45,7 @@ class ScaledLinear(nn.Module):
         return self.linear(x * self.before) * self.after
 
 
+@dataclass(eq=False, repr=False)
 class MLP(Network):
     """Hidden layers of the given widths; the features are the last hidden layer.
 
@@ -65,23 +68,13 @@ class MLP(Network):
 
     name = "mlp"
 
-    def __init__(
-        self,
-        widths: tuple[int, ...] = (512, 512),
-        activation: str = "relu",
-        parametrization: str = "standard",
-        weight_variance: float = 2.0,
-        bias_variance: float = 0.0,
-        weights: Weights = None,
-        weights_digest: str | None = None,
-    ):
-        self.widths = widths
-        self.activation = activation
-        self.parametrization = parametrization
-        self.weight_variance = weight_variance
-        self.bias_variance = bias_variance
-        self.weights = weights
-        self.weights_digest = weights_digest
+    widths: tuple[int, ...] = (512, 512)
+    activation: str = "relu"
+    parametrization: str = "standard"
+    weight_variance: float = 2.0
+    bias_variance: float = 0.0
+    weights: Weights = None
+    weights_digest: str | None = None
 
     def architecture(self, input_shape: tuple[int, ...]) -> nn.Module:
         self._check()

@@ -16,6 +16,8 @@ Attention has one head, scores divided by sqrt(w), and no output projection: wit
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
@@ -74,6 +76,7 @@ class ResMLPModule(nn.Module):
         return self.blocks(x).mean(dim=1)
 
 
+@dataclass(eq=False, repr=False)
 class ResMLP(Network):
     """The paper's network for tables, exactly Algorithm 1 of its appendix B.2.
 
@@ -103,21 +106,12 @@ class ResMLP(Network):
 
     name = "resmlp"
 
-    def __init__(
-        self,
-        width: int = 1032,
-        n_blocks: int = 3,
-        bottleneck: int = 4,
-        n_tokens: int = 1,
-        weights: Weights = None,
-        weights_digest: str | None = None,
-    ):
-        self.width = width
-        self.n_blocks = n_blocks
-        self.bottleneck = bottleneck
-        self.n_tokens = n_tokens
-        self.weights = weights
-        self.weights_digest = weights_digest
+    width: int = 1032
+    n_blocks: int = 3
+    bottleneck: int = 4
+    n_tokens: int = 1
+    weights: Weights = None
+    weights_digest: str | None = None
 
     def architecture(self, input_shape: tuple[int, ...]) -> nn.Module:
         for name in ("width", "n_blocks", "bottleneck", "n_tokens"):

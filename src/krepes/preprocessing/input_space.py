@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from krepes.sources import Rows, Source, TableSource, open_objects, open_source
 from krepes.sources.arrays.kernel_matrices import new_rows
 
 
+@dataclass(eq=False, repr=False)
 class InputSpace(Component):
     """Turns raw batches into tensors of the model's dtype on the model's device.
 
@@ -66,23 +68,16 @@ class InputSpace(Component):
     """
 
     # set on an object, and stored in its file, only if needed
-    shift_: Tensor | None = None
-    raw_: Sequence[str] = ()
-    names_: Sequence[str] = ()
 
-    def __init__(
-        self,
-        kind: str = "vectors",
-        shape: tuple[int, ...] = (),
-        divide: float = 1.0,
-        encoder: TableEncoder | None = None,
-        normalize: Normalize | None = None,
-    ):
-        self.kind = kind
-        self.shape = shape
-        self.divide = divide
-        self.encoder = encoder
-        self.normalize = normalize
+    kind: str = "vectors"
+    shape: tuple[int, ...] = ()
+    divide: float = 1.0
+    encoder: TableEncoder | None = None
+    normalize: Normalize | None = None
+
+    shift_: Tensor | None = field(init=False, default=None)
+    raw_: Sequence[str] = field(init=False, default=())
+    names_: Sequence[str] = field(init=False, default=())
 
     @classmethod
     def of(cls, source: Source, sample: Rows) -> InputSpace:

@@ -8,7 +8,7 @@ the columns' moments and levels. Estimators remember the number and the names of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from krepes.base.blocks import Placement
 from krepes.base.column_scale import column_scale
-from krepes.base.reporting import Progress, named_few, warn
+from krepes.base.reporting import Progress, Silent, named_few, warn
 from krepes.base.rows import Rows, dense
 from krepes.base.validation import writable
 from krepes.engines import Engine, Local, engine_for
@@ -54,11 +54,8 @@ class Candidates:
 def prepare_inputs(
     source: Source,
     preprocess: Preprocess,
-    n_candidates: int,
-    seed: int,
+    draw: Sampling,
     placement: Placement,
-    engine: Engine,
-    progress: Progress,
     may_shift: bool = False,
     table_columns: Callable[[Sequence[str]], TableColumns | None] | None = None,
     tokens: bool = False,
@@ -69,7 +66,6 @@ def prepare_inputs(
     `tokens`: whether numbers are names of tokens, which have no spread to lose.
     `table_columns`: chooses the columns that a kernel compares, from a table's columns: `Kernel.table_columns`.
     """
-    draw = Sampling(n_candidates, seed, engine, progress)
     encoder = None if is_series(preprocess) else choose_encoder(preprocess, source)
     if isinstance(encoder, TableEncoder):
         space, sample, indices = _of_table(source, encoder, table_columns, draw)
@@ -94,8 +90,8 @@ class Sampling:
 
     size: int
     seed: int
-    engine: Engine
-    progress: Progress
+    engine: Engine = field(default_factory=Local)
+    progress: Progress = field(default_factory=Silent)
 
     def rows(self, source: Source) -> tuple[Rows, np.ndarray]:
         """A uniform sample, read by its indices where that is cheap, and else in one pass."""

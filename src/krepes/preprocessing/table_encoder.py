@@ -15,6 +15,7 @@ in chunks of fixed size.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -55,6 +56,7 @@ def empty_table(X: Any) -> list[str] | None:
     return list(map(str, X.columns)) if (is_pandas(X) or is_polars(X)) and len(X) == 0 else None
 
 
+@dataclass(eq=False, repr=False)
 class TableEncoder(TransformerMixin, Component):
     """Standardise, impute and one-hot encode the columns of a table.
 
@@ -131,31 +133,20 @@ class TableEncoder(TransformerMixin, Component):
     [{'age': 56.3..., 'sex': 'm'}]
     """
 
-    def __init__(
-        self,
-        exclude: Sequence[str] = (),
-        label: str | None = None,
-        min_frequency: str | int | float = "auto",
-        max_levels: int = 100,
-        dtype: str = "float32",
-        columns: dict[str, str] | None = None,
-        missing: Sequence[str] | None = None,
-        tails: str = "ranks",
-    ):
-        self.exclude = exclude
-        self.label = label
-        self.min_frequency = min_frequency
-        self.max_levels = max_levels
-        self.dtype = dtype
-        self.columns = columns
-        self.missing = missing
-        self.tails = tails
+    exclude: Sequence[str] = ()
+    label: str | None = None
+    min_frequency: str | int | float = "auto"
+    max_levels: int = 100
+    dtype: str = "float32"
+    columns: dict[str, str] | None = None
+    missing: Sequence[str] | None = None
+    tails: str = "ranks"
 
-    columns_: list[Column]
-    left_out_: list[Column]  # of the class LeftOut
-    input_columns_: list[str]
-    n_features_in_: int
-    named_: bool
+    columns_: list[Column] = field(init=False)
+    left_out_: list[Column] = field(init=False)  # of the class LeftOut
+    input_columns_: list[str] = field(init=False)
+    n_features_in_: int = field(init=False)
+    named_: bool = field(init=False)
 
     def check_restored(self) -> None:
         columns = [*getattr(self, "columns_", []), *getattr(self, "left_out_", [])]

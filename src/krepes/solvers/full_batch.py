@@ -26,7 +26,7 @@ from krepes.moments import Moments
 from krepes.solvers.moment_descent import VANISHED, Descent, start, vanished, whitened
 from krepes.solvers.samples import Samples
 from krepes.solvers.sgd.feature_windows import view_pairs
-from krepes.solvers.solver import Callback, Solution, Solver, nothing_left, regularizer
+from krepes.solvers.solver import Problem, Solution, Solver, nothing_left, regularizer, summed
 
 DIVERGED = 1e8  # embeddings start at unit variance: a loss that far below zero has no minimum
 
@@ -47,17 +47,16 @@ class SampleDescent(Descent):
     batches: list[Features] = field(default_factory=list)
 
     def value(self, M: Tensor, c: Tensor | None) -> tuple[Tensor, dict[str, float]]:
-        statistics = self.forms.embed(M, c)
         gamma = 0.0 if c is None else c
         terms: dict[str, Tensor] = {}
         for batch in self.batches:
             found = self.loss.terms(Batch(tuple(Phi @ M + gamma for Phi in batch)))
             terms = {name: terms.get(name, 0.0) + term / len(self.batches) for name, term in found.items()}
-        terms["regularizer"] = regularizer(self.loss, statistics, self.lam)
-        total = torch.stack(list(terms.values())).sum()
-        if total.item() < -DIVERGED:
+        terms["regularizer"] = regularizer(self.loss, self.forms.embed(M, c), self.lam)
+        total, values = summed(terms)
+        if values["total"] < -DIVERGED:
             raise UnboundedError
-        return total, {**{name: term.item() for name, term in terms.items()}, "total": total.item()}
+        return total, values
 
 
 class FullBatch(Solver[Samples]):
@@ -96,20 +95,15 @@ class FullBatch(Solver[Samples]):
         lacks += ["freedom from parameters of its own"] * loss.offers("parameters")
         return lacks + [f"a value without {name}" for name in loss.needs]
 
-    def solve(
-        self,
-        loss: Loss,
-        data: Samples,
-        n_components: int,
-        lam: float,
-        generator: torch.Generator | None = None,
-        callback: Callback | None = None,
-    ) -> Solution:
-        self.check(loss, data, n_components, lam)
+    def check(self, problem: Problem[Samples]) -> None:
+        super().check(problem)
         check_count("max_iter", self.max_iter)
         check_number("tol", self.tol, least=0)
+
+    def minimised(self, problem: Problem[Samples]) -> Solution:
+        loss, data, n_components, lam = problem.loss, problem.data, problem.n_components, problem.lam
         check_loss(loss, max(2, min(n_components, data.features.rank)), n_views=2 + data.has_negatives)
-        views, negatives = _features(data, generator or torch.Generator().manual_seed(data.seed))
+        views, negatives = _features(data, problem.generator or torch.Generator().manual_seed(data.seed))
         exchangeable = data.views.exchangeable
         moments = Moments.of_views(*views) if exchangeable else Moments.of_pairs(*views)
         origin = torch.zeros_like(moments.mean) if loss.intercept == "zero" else moments.mean
@@ -119,7 +113,7 @@ class FullBatch(Solver[Samples]):
         forms = MomentForms.of(moments).shifted(origin).in_basis(basis)
         seen, apart = ([(Phi - origin) @ basis for Phi in part] for part in (views, negatives))
         batches = [(seen[i], seen[j], *apart) for i, j in _pairs(len(views), exchangeable)]
-        descent = SampleDescent(loss, forms, lam, self.tol, callback, batches=batches)
+        descent = SampleDescent(loss, forms, lam, self.tol, problem.callback, batches=batches)
         M, c = start(min(n_components, basis.shape[1]), basis.shape[1], loss.intercept == "learned")
         try:
             M, c = descent.run(M.to(basis), c.to(basis), self.max_iter)

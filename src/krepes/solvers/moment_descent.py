@@ -38,7 +38,7 @@ from krepes.base.validation import check_count, check_number
 from krepes.losses import Loss, MomentForms, Statistics
 from krepes.losses.hinge_minimum import cosine_matrix
 from krepes.moments import Moments
-from krepes.solvers.solver import Callback, Solution, Solver, nothing_left, objective
+from krepes.solvers.solver import Callback, Problem, Solution, Solver, nothing_left, objective
 
 METRIC_FLOOR = 1e-6  # of the largest eigenvalue: how far B may stretch a weak direction when lam is small
 WIDTHS = (0.1, 0.01)  # of the rounded corners, for a loss that has corners; then none
@@ -79,23 +79,18 @@ class MomentDescent(Solver[Moments]):
         self.max_iter = max_iter
         self.tol = tol
 
-    def solve(
-        self,
-        loss: Loss,
-        moments: Moments,
-        n_components: int,
-        lam: float,
-        generator: torch.Generator | None = None,
-        callback: Callback | None = None,
-    ) -> Solution:
-        self.check(loss, moments, n_components, lam)
+    def check(self, problem: Problem[Moments]) -> None:
+        super().check(problem)
         check_count("max_iter", self.max_iter, least=0)
         check_number("tol", self.tol, least=0)
+
+    def minimised(self, problem: Problem[Moments]) -> Solution:
+        loss, moments, n_components, lam = problem.loss, problem.data, problem.n_components, problem.lam
         origin = torch.zeros_like(moments.mean) if loss.intercept == "zero" else moments.mean
         forms, basis = whitened(moments, origin, lam)
         if basis.shape[1] == 0:
             raise nothing_left(loss, moments, lam)
-        descent = Descent(loss, forms, lam, self.tol, callback)
+        descent = Descent(loss, forms, lam, self.tol, problem.callback)
         M, c, is_minimum = _first(loss, forms, min(n_components, basis.shape[1]), lam)
         M, c = descent.accepted(M, c) if is_minimum else self._descended(descent, M, c)
         M, c = _finished(loss, forms, M, c)

@@ -65,13 +65,19 @@ class Solution:
     parameters: dict[str, Tensor] = field(default_factory=dict)
 
 
-def best_epoch(history: list[dict[str, float]]) -> int | None:
-    """The epoch, from 1, with the lowest held-out loss: the one that training returns."""
-    values = [step["held_out"] for step in history if "held_out" in step]
-    return values.index(min(values)) + 1 if values else None
-
-
 D = TypeVar("D", bound=Moments | Samples)
+
+
+@dataclass(frozen=True)
+class Problem(Generic[D]):
+    """A loss plus lam * its regulariser, to be minimised over the components of some data."""
+
+    loss: Loss
+    data: D
+    n_components: int
+    lam: float
+    generator: torch.Generator | None = None  # of starts and noise
+    callback: Callback | None = None
 
 
 class Solver(Component, ABC, Generic[D]):
@@ -83,7 +89,6 @@ class Solver(Component, ABC, Generic[D]):
     order: ClassVar[int] = 0  # `choose_solver` takes the lowest that fits
     stochastic: ClassVar[bool] = False  # steps on random batches, which end near a minimum and not at it
 
-    @abstractmethod
     def solve(
         self,
         loss: Loss,
@@ -94,6 +99,13 @@ class Solver(Component, ABC, Generic[D]):
         callback: Callback | None = None,
     ) -> Solution:
         """Minimise loss + lam * regulariser over W (r, h') and gamma (h',), h' <= n_components."""
+        problem = Problem(loss, data, n_components, lam, generator, callback)
+        self.check(problem)
+        return self.minimised(problem)
+
+    @abstractmethod
+    def minimised(self, problem: Problem[D]) -> Solution:
+        """The solution of a problem that was checked."""
 
     @classmethod
     def missing(cls, loss: Loss) -> list[str]:
@@ -103,15 +115,16 @@ class Solver(Component, ABC, Generic[D]):
             lacks.append(f"freedom from its constraint ({loss.constraint!r})")
         return lacks
 
-    def check(self, loss: Loss, data: D, n_components: int, lam: float) -> None:
+    def check(self, problem: Problem[D]) -> None:
         """Refuse, before any work, what cannot be solved."""
+        loss, data, lam = problem.loss, problem.data, problem.lam
         if lacks := self.missing(loss):
             raise ValueError(
                 f"solver={self.name!r} needs {' and '.join(lacks)}, which the loss {loss} does not have. "
                 f"{_alternatives(loss)}"
             )
-        if n_components < 1:
-            raise ValueError(f"n_components={n_components}: expected a positive number.")
+        if problem.n_components < 1:
+            raise ValueError(f"n_components={problem.n_components}: expected a positive number.")
         if not (math.isfinite(lam) and lam >= 0):
             raise ValueError(f"lam={lam}: expected a finite number >= 0.")
         paired = data.paired if isinstance(data, Moments) else data.n_views > 1
@@ -142,23 +155,15 @@ class ClosedForm(Solver[Moments]):
     constraints = (None, "orthogonal")
     order = 0
 
-    def solve(
-        self,
-        loss: Loss,
-        moments: Moments,
-        n_components: int,
-        lam: float,
-        generator: torch.Generator | None = None,
-        callback: Callback | None = None,
-    ) -> Solution:
-        self.check(loss, moments, n_components, lam)
-        W, gamma = loss.minimiser(moments, n_components, lam)
+    def minimised(self, problem: Problem[Moments]) -> Solution:
+        loss, moments, lam = problem.loss, problem.data, problem.lam
+        W, gamma = loss.minimiser(moments, problem.n_components, lam)
         if W.shape[1] == 0:
             raise nothing_left(loss, moments, lam)
         _, values = objective(loss, MomentForms.of(moments).embed(W, gamma), lam)
-        if callback is not None:
-            callback(1, values)
-        return Solution(W, gamma, [values], 1, True, "closed_form", n_components - W.shape[1])
+        if problem.callback is not None:
+            problem.callback(1, values)
+        return Solution(W, gamma, [values], 1, True, "closed_form", problem.n_components - W.shape[1])
 
 
 def choose_solver(loss: Loss, exact: bool = False) -> Solver[Any]:
@@ -198,10 +203,11 @@ def regularizer(loss: Loss, statistics: Statistics, lam: float) -> Tensor:
 
 def objective(loss: Loss, statistics: Statistics, lam: float) -> tuple[Tensor, dict[str, float]]:
     """The total to be minimised, and the values of its parts for the history."""
-    terms = {
-        **loss.of_statistics(statistics),
-        "regularizer": regularizer(loss, statistics, lam),
-    }
+    return summed({**loss.of_statistics(statistics), "regularizer": regularizer(loss, statistics, lam)})
+
+
+def summed(terms: dict[str, Tensor]) -> tuple[Tensor, dict[str, float]]:
+    """The sum of some terms, and the values of all of them and of their "total"."""
     total = torch.stack(list(terms.values())).sum()
     return total, {**{name: term.item() for name, term in terms.items()}, "total": total.item()}
 

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,19 @@ def gone(path: Path) -> FileNotFoundError:
         f"{path}: there is no such file any more; it was there when it was opened. Put it back, or open the data "
         "from where they are now."
     )
+
+
+@contextmanager
+def reading(what: str, path: Path, remedy: str = "") -> Iterator[None]:
+    """Turn whatever a broken file raises into an error that says what it is of; memory that is full stays that."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except FileNotFoundError as error:
+        raise gone(path) from error
+    except Exception as error:  # zip, XML, codecs and image formats each raise their own
+        raise ValueError(f"{what} cannot be read: {type(error).__name__}: {error}.{remedy}") from error
 
 
 def file_stamp(path: Path) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from krepes.base.rows import Rows
-from krepes.sources.identity_of_files import files_identity, gone
+from krepes.sources.identity_of_files import files_identity, reading
 from krepes.sources.source import IndexedSource
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
@@ -128,13 +128,7 @@ def _pixels(file: Path, height: int, width: int, grey: bool) -> np.ndarray:
 def _opened(file: Path) -> Iterator[Any]:
     from PIL import Image
 
-    bombs = (Image.DecompressionBombError, Image.DecompressionBombWarning)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(file, formats=("PNG", "JPEG")) as image:
-                yield image
-    except FileNotFoundError as error:
-        raise gone(file) from error
-    except (OSError, SyntaxError, ValueError, *bombs) as error:
-        raise ValueError(f"{file}: the image cannot be read: {error}. Repair or remove the file.") from error
+    with reading(f"The image {file}", file, " Repair or remove the file."), warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        with Image.open(file, formats=("PNG", "JPEG")) as image:
+            yield image

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -25,6 +26,7 @@ LUMA = (0.299, 0.587, 0.114)
 YIQ = torch.tensor([LUMA, (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112)], dtype=torch.float64)
 
 
+@dataclass(eq=False, repr=False)
 class Colour(Views):
     """Changes of colour, for images (h, w) or (h, w, c); greys have no saturation and no hue.
 
@@ -47,24 +49,16 @@ class Colour(Views):
 
     name = "colour"
     known_elsewhere_as = ("color", "color_jitter", "colorjitter")
-    lower_: float | None = None
-    upper_: float | None = None
 
-    def __init__(
-        self,
-        brightness: float = 0.4,
-        contrast: float = 0.4,
-        saturation: float = 0.4,
-        hue: float = 0.1,
-        grey: float = 0.2,
-        n_views: int = 2,
-    ):
-        self.brightness = brightness
-        self.contrast = contrast
-        self.saturation = saturation
-        self.hue = hue
-        self.grey = grey
-        self.n_views = n_views
+    brightness: float = 0.4
+    contrast: float = 0.4
+    saturation: float = 0.4
+    hue: float = 0.1
+    grey: float = 0.2
+    n_views: int = 2
+
+    lower_: float | None = field(init=False, default=None)
+    upper_: float | None = field(init=False, default=None)
 
     def check(self) -> None:
         super().check()

@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -47,6 +48,7 @@ STEPS = 6  # halvings of the logarithm of the strength
 N_DRAWS = 10  # area, ratio, position (2), shift (2), angle, flip, zoom, shear
 
 
+@dataclass(eq=False, repr=False)
 class Image(Views):
     """Shift, rotation, zoom and shear; random resized crop and horizontal flip on request.
 
@@ -96,31 +98,17 @@ class Image(Views):
 
     name = "image"
 
-    def __init__(
-        self,
-        crop: Sequence[float] | None = None,
-        ratio: Sequence[float] = (0.8, 1.25),
-        flip: float | str = 0.0,
-        shift: float = 0.05,
-        rotation: float = 15.0,
-        zoom: float = 1.15,
-        shear: float = 10.0,
-        strength: float | str = 1.0,
-        padding: str = "zeros",
-        shape: Sequence[int] | None = None,
-        n_views: int = 2,
-    ):
-        self.crop = crop
-        self.ratio = ratio
-        self.flip = flip
-        self.shift = shift
-        self.rotation = rotation
-        self.zoom = zoom
-        self.shear = shear
-        self.strength = strength
-        self.padding = padding
-        self.shape = shape
-        self.n_views = n_views
+    crop: Sequence[float] | None = None
+    ratio: Sequence[float] = (0.8, 1.25)
+    flip: float | str = 0.0
+    shift: float = 0.05
+    rotation: float = 15.0
+    zoom: float = 1.15
+    shear: float = 10.0
+    strength: float | str = 1.0
+    padding: str = "zeros"
+    shape: Sequence[int] | None = None
+    n_views: int = 2
 
     def check(self) -> None:
         super().check()

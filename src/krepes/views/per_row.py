@@ -47,15 +47,12 @@ class PerRow(Views):
     """
 
     takes_lists = True
+    of_user = True
 
     def __init__(self, function: Callable[[Any], Any] = torch.clone, form: str = "auto", n_views: int = 2):
         self.function = function
         self.form = form
         self.n_views = n_views
-
-    @property
-    def of_user(self) -> bool:
-        return True
 
     def check(self) -> None:
         super().check()

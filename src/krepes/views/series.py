@@ -12,6 +12,7 @@ Crop and warp are one linear interpolation, about 20 ns per number.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ N_WAVES = 3  # of a warp
 N_DRAWS = 3 + N_WAVES  # length and place of the crop, amplitude, waves
 
 
+@dataclass(eq=False, repr=False)
 class TimeSeries(Views):
     """Crop, warp of time, amplitude and noise.
 
@@ -66,23 +68,16 @@ class TimeSeries(Views):
 
     name = "series"
     takes_lists = True
+    shift_equivariant = True
 
-    mean_: Tensor
-    scale_: Tensor
+    noise: float = 0.05
+    scaling: float = 1.1
+    crop: float = 0.8
+    warp: float = 0.3
+    n_views: int = 2
 
-    def __init__(
-        self,
-        noise: float = 0.05,
-        scaling: float = 1.1,
-        crop: float = 0.8,
-        warp: float = 0.3,
-        n_views: int = 2,
-    ):
-        self.noise = noise
-        self.scaling = scaling
-        self.crop = crop
-        self.warp = warp
-        self.n_views = n_views
+    mean_: Tensor = field(init=False)
+    scale_: Tensor = field(init=False)
 
     def check(self) -> None:
         super().check()
@@ -90,10 +85,6 @@ class TimeSeries(Views):
         check_number("scaling", self.scaling, "a largest factor", least=1)
         check_number("crop", self.crop, "a share of the length", above=0, most=1)
         check_number("warp", self.warp, "a change of speed", least=0, below=1)
-
-    @property
-    def shift_equivariant(self) -> bool:
-        return True
 
     def fitted(self, X: Rows, generator: Draws = None, groups: Groups = None) -> TimeSeries:
         self.check()

@@ -17,6 +17,7 @@ with k_g smoothed by the noise (`krepes.views.expectation`).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
@@ -37,6 +38,7 @@ from krepes.views.views import Draws, Groups, Views
 CHOICE, TABLE_ROW, NOISE = range(3)  # purposes of the draws of one view
 
 
+@dataclass(eq=False, repr=False)
 class Tabular(Views):
     """Noise, feature drop and marginal replacement.
 
@@ -86,27 +88,19 @@ class Tabular(Views):
     # columns with fewer levels are filled up with NaN
     not_finite = ("levels_",)
 
-    mean_: Tensor
-    scale_: Tensor
-    lower_: Tensor
-    upper_: Tensor
-    units_: Tensor
-    levels_: Tensor
-    table_: Tensor | None
+    noise: float = 0.05
+    drop: float = 0.0
+    replace: float = 0.0
+    fill: float | str = "mean"
+    n_views: int = 2
 
-    def __init__(
-        self,
-        noise: float = 0.05,
-        drop: float = 0.0,
-        replace: float = 0.0,
-        fill: float | str = "mean",
-        n_views: int = 2,
-    ):
-        self.noise = noise
-        self.drop = drop
-        self.replace = replace
-        self.fill = fill
-        self.n_views = n_views
+    mean_: Tensor = field(init=False)
+    scale_: Tensor = field(init=False)
+    lower_: Tensor = field(init=False)
+    upper_: Tensor = field(init=False)
+    units_: Tensor = field(init=False)
+    levels_: Tensor = field(init=False)
+    table_: Tensor | None = field(init=False)
 
     def check(self) -> None:
         super().check()

@@ -21,7 +21,7 @@ Landmarks are chosen without labels, so that leave-one-out errors of the ridge s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ from krepes.base.reporting import warn
 from krepes.kernels import Kernel, Linear, as_kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.landmarks.nystrom import NystromMap
-from krepes.regression import LeaveOneOutRidge, TransductiveRidge
+from krepes.regression import LeaveOneOutRidge
 
 COUNTSKETCH = "countsketch"
 N_TABLES = 4  # [tang, Sec. 3.3.1]
@@ -151,30 +151,17 @@ def candidate_kernels(
 
 
 def kernel_ridge(
-    Z: np.ndarray,  # (n, d), labelled
+    Z: np.ndarray,  # (n, d)
     Y: np.ndarray,  # (n, c)
-    free: np.ndarray,  # (n', d), unlabelled
     kernels: list[Kernel],
-    rule: LandmarkSelector,
-    n_landmarks: int,
+    centres: Callable[[Kernel], torch.Tensor],  # the landmarks for a kernel
     alphas: Sequence[float] | np.ndarray,
-    betas: Sequence[float] | np.ndarray,
-    generator: torch.Generator,
-) -> tuple[NystromMap, LeaveOneOutRidge | TransductiveRidge]:
-    """Try every kernel and keep the features and the ridge regression with the smallest leave-one-out error.
-
-    Unlabelled rows are used only after that choice.
-    """
-    everything = torch.as_tensor(np.concatenate([Z, free]))
+) -> tuple[NystromMap, LeaveOneOutRidge]:
+    """The features and the ridge regression of the kernel with the smallest leave-one-out error."""
     best = np.inf
     for kernel in kernels:
-        chosen = rule.select(everything, kernel, n_landmarks, generator)
-        features = NystromMap(kernel, everything[chosen], dtype=torch.float64)
-        Phi = features(Z).numpy()
-        ridge = LeaveOneOutRidge(alphas).fit(Phi, Y)
+        features = NystromMap(kernel, centres(kernel), dtype=torch.float64)
+        ridge = LeaveOneOutRidge(alphas).fit(features(Z).numpy(), Y)
         if ridge.errors_.min() < best:
-            best, found = ridge.errors_.min(), (features, ridge, Phi)
-    features, ridge, Phi = found
-    if not len(free):
-        return features, ridge
-    return features, TransductiveRidge((ridge.alpha_,), betas).fit(Phi, Y, features(free).numpy())
+            best, found = ridge.errors_.min(), (features, ridge)
+    return found

@@ -20,6 +20,7 @@ n x (features of the chosen layers) numbers stay. Step 3 costs O(n m^2) and n x 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -49,11 +50,12 @@ from krepes.landmarks import LandmarkSelector, PivotedCholesky
 from krepes.landmarks.nystrom import NystromMap
 from krepes.networks import Network, as_network
 from krepes.preprocessing.labels import MISSING, encode_labels
-from krepes.regression import temperature
+from krepes.regression import LeaveOneOutRidge, TransductiveRidge, temperature
 from krepes.regression.ridge import ALPHAS
 from krepes.regression.transductive import BETAS
 
 
+@dataclass(eq=False, repr=False)
 class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
     """Classes from the layers of a network: choose layers by alignment, then kernel ridge regression on them.
 
@@ -124,37 +126,20 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
 
     component_kinds: ClassVar[dict[str, type[Component]]] = {"kernel": Kernel, "landmarks": LandmarkSelector}
 
-    def __init__(
-        self,
-        network: nn.Module | Network | str | None = None,
-        layers: Sequence[str] | None = None,
-        n_landmarks: int = 1000,
-        n_features_per_layer: int = 256,
-        kernel: KernelChoice = "gaussian",
-        landmarks: str | LandmarkSelector = "pivoted_cholesky",
-        weighting: str = "alignment",
-        lengthscale_factors: Sequence[float] | np.ndarray = (0.5, 1.0, 2.0),
-        alphas: Sequence[float] | np.ndarray = ALPHAS,
-        betas: Sequence[float] | np.ndarray = BETAS,
-        selection_rows: int = 2000,
-        pool: bool = True,
-        batch_rows: int = 64,
-        random_state: int | np.random.RandomState | None = None,
-    ):
-        self.network = network
-        self.layers = layers
-        self.n_landmarks = n_landmarks
-        self.n_features_per_layer = n_features_per_layer
-        self.kernel = kernel
-        self.landmarks = landmarks
-        self.weighting = weighting
-        self.lengthscale_factors = lengthscale_factors
-        self.alphas = alphas
-        self.betas = betas
-        self.selection_rows = selection_rows
-        self.pool = pool
-        self.batch_rows = batch_rows
-        self.random_state = random_state
+    network: nn.Module | Network | str | None = None
+    layers: Sequence[str] | None = None
+    n_landmarks: int = 1000
+    n_features_per_layer: int = 256
+    kernel: KernelChoice = "gaussian"
+    landmarks: str | LandmarkSelector = "pivoted_cholesky"
+    weighting: str = "alignment"
+    lengthscale_factors: Sequence[float] | np.ndarray = (0.5, 1.0, 2.0)
+    alphas: Sequence[float] | np.ndarray = ALPHAS
+    betas: Sequence[float] | np.ndarray = BETAS
+    selection_rows: int = 2000
+    pool: bool = True
+    batch_rows: int = 64
+    random_state: int | np.random.RandomState | None = None
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; `kernel__lengthscale=...` is for a part of the model, also if it was given by name."""
@@ -233,15 +218,19 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
         self, Z: np.ndarray, free: np.ndarray, codes: np.ndarray, generator: torch.Generator
     ) -> None:
         """Step 3 for labelled and unlabelled features."""
-        everything = np.concatenate([Z, free])
-        kernels = candidate_kernels(self.kernel, everything, self.lengthscale_factors, generator)
+        rows = torch.as_tensor(np.concatenate([Z, free]))
+        kernels = candidate_kernels(self.kernel, rows.numpy(), self.lengthscale_factors, generator)
         rule = as_landmark_rule(self.landmarks)
         # Sums of rows are for layers only, where the kernel is linear.
         rule = PivotedCholesky() if isinstance(rule, str) else rule
         Y = np.eye(len(self.classes_))[codes]
-        self._nystrom, self.machine_ = kernel_ridge(
-            Z, Y, free, kernels, rule, self.n_landmarks, self.alphas, self.betas, generator
+        self._nystrom, ridge = kernel_ridge(
+            Z, Y, kernels, lambda k: rows[rule.select(rows, k, self.n_landmarks, generator)], self.alphas
         )
+        self.machine_: LeaveOneOutRidge | TransductiveRidge = ridge
+        if len(free):  # after the choice of the kernel, in which they have no part
+            Phi, unlabelled = (self._nystrom(part).numpy() for part in (Z, free))
+            self.machine_ = TransductiveRidge((ridge.alpha_,), self.betas).fit(Phi, Y, unlabelled)
         self.kernel_, self.alpha_ = self._nystrom.kernel, self.machine_.alpha_
         self.beta_ = getattr(self.machine_, "beta_", 0.0)
         doubt = 1 / (len(codes) + 2)  # the rule of succession: few rows do not make certain

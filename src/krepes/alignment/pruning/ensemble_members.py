@@ -12,9 +12,10 @@ constant by default, and the intercept of a pruned ensemble replaces it; an esti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from krepes.base.estimators import FittedEnsemble, ProbabilisticClassifier
 
+FOLDS = 5
 _BAGGING = (ensembles.BaggingClassifier, ensembles.BaggingRegressor)
 _FORESTS = (
     ensembles.RandomForestClassifier,
@@ -113,6 +115,51 @@ def member_outputs(members: Sequence[Member], X: Any) -> np.ndarray:
     """(n, p, c) predictions of all members."""
     with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn refuses what overflows float32
         return np.stack([member.outputs(X) for member in members], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class MemberOutputs:
+    """Predictions of members beside the target: what members are chosen, weighed and judged by.
+
+    Attributes
+    ----------
+    outputs : (n, p, c)
+    target : (n, c)
+    usable : (n, p), True where a member was not trained on a row; None is everywhere.
+    names : of the members, for messages; their numbers where there are none.
+    """
+
+    outputs: np.ndarray
+    target: np.ndarray
+    usable: np.ndarray | None = None
+    names: Sequence[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    def __getitem__(self, rows: np.ndarray) -> MemberOutputs:
+        usable = None if self.usable is None else self.usable[rows]
+        return replace(self, outputs=self.outputs[rows], target=self.target[rows], usable=usable)
+
+    @cached_property
+    def seen(self) -> np.ndarray:
+        """(n, p), 1 where a prediction may be used, 0 elsewhere."""
+        return np.ones(self.outputs.shape[:2]) if self.usable is None else self.usable.astype(np.float64)
+
+    @property
+    def filled(self) -> np.ndarray:
+        """The predictions, with 0 in the place of those that may not be used."""
+        return np.where(self.seen[:, :, None] > 0, self.outputs, 0.0)
+
+    def name(self, k: int) -> str:
+        return str(k) if self.names is None else self.names[k]
+
+    def folds(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Masks of the rows to learn from and of the others, (n,) each, five times."""
+        n_folds = min(FOLDS, len(self))
+        fold = np.random.default_rng(0).permutation(len(self)) % n_folds
+        for part in range(n_folds):
+            yield fold != part, fold == part
 
 
 @dataclass(frozen=True)

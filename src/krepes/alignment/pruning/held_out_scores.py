@@ -17,10 +17,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import beta, rankdata
 
+from krepes.alignment.pruning.ensemble_members import MemberOutputs
 from krepes.alignment.pruning.member_selection import Selection, TooFewRowsError, select_members
 from krepes.base.reporting import warn
 
-FOLDS = 5
 WORSE = 0.1  # more error than of all members, relative, that is worth a warning
 ROUNDING = 1e-9
 MANY = 30  # rows from which a mean tells something
@@ -38,11 +38,10 @@ class Sums:
     usable : (n, p), 1 where a member may be used, 0 elsewhere.
     """
 
-    def __init__(self, outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None) -> None:
-        self.outputs, self.target = outputs, target
-        self.usable = np.ones(outputs.shape[:2]) if usable is None else usable.astype(np.float64)
-        self.centre, self.added = np.zeros(target.shape), np.zeros(outputs.shape)
-        self.shares = np.zeros(outputs.shape[:2])
+    def __init__(self, given: MemberOutputs) -> None:
+        self.outputs, self.target, self.usable = given.outputs, given.target, given.seen
+        self.centre, self.added = np.zeros(self.target.shape), np.zeros(self.outputs.shape)
+        self.shares = np.zeros(self.usable.shape)
 
     def set(
         self,
@@ -79,51 +78,37 @@ class Sums:
         return float((predicted == np.argmax(self.target[rows], axis=1)).mean()) if rows.any() else np.nan
 
 
-def sums_of_all(outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None) -> Sums:
+def sums_of_all(given: MemberOutputs) -> Sums:
     """The mean of all members: what bagging and forests predict, and the vote if outputs are votes."""
-    found = Sums(outputs, target, usable)
-    known = found.usable.max(axis=0)
-    centre = target.mean(axis=0)
-    found.set(np.arange(len(target)), known / known.sum(), centre, np.tile(centre, (len(known), 1)), known)
+    found, known = Sums(given), given.seen.max(axis=0)
+    centre = given.target.mean(axis=0)
+    found.set(np.arange(len(given)), known / known.sum(), centre, np.tile(centre, (len(known), 1)), known)
     return found
 
 
-def sums_of_kept(
-    outputs: np.ndarray,
-    target: np.ndarray,
-    usable: np.ndarray | None,
-    method: str,
-    n_members: int | None = None,
-) -> Sums | None:
+def sums_of_kept(given: MemberOutputs, method: str, n_members: int | None = None) -> Sums | None:
     """Predict each fifth of the rows by members chosen and weighed on the other rows; None if rows are too few."""
-    n = len(target)
-    found = Sums(outputs, target, usable)
-    fold = np.random.default_rng(0).permutation(n) % min(FOLDS, n)
-    for part in range(min(FOLDS, n)):
-        rest = np.flatnonzero(fold != part)
-        seen = found.usable[rest]
-        counts = np.maximum(seen.sum(axis=0), 1)
-        F = np.where(seen[:, :, None] > 0, outputs[rest], 0.0)
+    found = Sums(given)
+    for rest, left in given.folds():
+        known = given[rest]
+        counts, F = np.maximum(known.seen.sum(axis=0), 1), known.filled
         means = F.sum(axis=0) / counts[:, None]
-        sizes = (np.abs(F - means) * seen[:, :, None]).mean(axis=2).sum(axis=0) / counts
+        sizes = (np.abs(F - means) * known.seen[:, :, None]).mean(axis=2).sum(axis=0) / counts
         try:
-            unseen = None if usable is None else usable[rest]
-            choice = select_members(outputs[rest], target[rest], unseen, method, n_members=n_members)
+            choice = select_members(known, method, n_members)
             weights, shares = choice.weights, choice.weights * sizes
             centre = choice.intercept + choice.weights @ means
         except TooFewRowsError:
             return None
         except ValueError:  # no member is worth keeping: the mean is
-            weights, shares = np.zeros(outputs.shape[1]), np.ones(outputs.shape[1])
-            centre = target[rest].mean(axis=0)
-        found.set(np.flatnonzero(fold == part), weights, centre, means, shares)
+            weights, shares = np.zeros(len(counts)), np.ones(len(counts))
+            centre = known.target.mean(axis=0)
+        found.set(left, weights, centre, means, shares)
     return found
 
 
 def judge(
-    outputs: np.ndarray,  # (n, p, c)
-    target: np.ndarray,  # (n, c)
-    usable: np.ndarray | None,  # (n, p)
+    given: MemberOutputs,
     selection: Selection,
     method: str,
     whole: float | None,
@@ -135,8 +120,8 @@ def judge(
     ----------
     whole : the score of the ensemble itself; by default that of its members' mean or vote is found.
     """
-    numbers, n = target.shape[1] == 1, len(target)
-    both = sums_of_kept(outputs, target, usable, method, n_members), sums_of_all(outputs, target, usable)
+    numbers, n, usable = given.target.shape[1] == 1, len(given), given.usable
+    both = sums_of_kept(given, method, n_members), sums_of_all(given)
     explained = [np.nan if sums is None else sums.explained() for sums in both]
     scores = explained if numbers else [np.nan if sums is None else sums.accuracy() for sums in both]
     if whole is not None:
@@ -151,7 +136,7 @@ def judge(
         warn(
             f"The best member explains {best.max():.1%} of the target, no more than noise: do not trust this choice."
         )
-    elif usable is None and (repeats_target(outputs, target) or (numbers and 1 - of_all < 1e-9)):
+    elif usable is None and (repeats_target(given) or (numbers and 1 - of_all < 1e-9)):
         warn(
             "The members fit the rows perfectly, and were probably trained on them: give rows held out from training."
         )
@@ -164,12 +149,12 @@ def judge(
     return float(scores[0]), float(scores[1])
 
 
-def accuracies_alone(outputs: np.ndarray, target: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
+def accuracies_alone(given: MemberOutputs) -> np.ndarray:
     """For each member, the accuracy of an ensemble that keeps it alone, on the rows that it may be judged by."""
-    found = np.full(outputs.shape[1], np.nan)
+    found = np.full(given.outputs.shape[1], np.nan)
     for k in range(len(found)):
-        rows = slice(None) if usable is None else usable[:, k]
-        F, Y = outputs[rows, k], target[rows]
+        rows = given.seen[:, k] > 0
+        F, Y = given.outputs[rows, k], given.target[rows]
         if len(F):
             centred, mean = F - F.mean(axis=0), Y.mean(axis=0)
             slope = max(float((centred * (Y - mean)).sum()), 0.0) / max(
@@ -179,10 +164,10 @@ def accuracies_alone(outputs: np.ndarray, target: np.ndarray, usable: np.ndarray
     return found
 
 
-def repeats_target(outputs: np.ndarray, target: np.ndarray) -> bool:
+def repeats_target(given: MemberOutputs) -> bool:
     """Whether at least half of the members predict the target itself, as full trees do on their training rows."""
-    apart = np.abs(outputs - target[:, None]).max(axis=(0, 2))
-    return bool((apart <= ROUNDING * np.abs(target).max()).mean() >= 0.5)
+    apart = np.abs(given.outputs - given.target[:, None]).max(axis=(0, 2))
+    return bool((apart <= ROUNDING * np.abs(given.target).max()).mean() >= 0.5)
 
 
 def is_chance(alone: np.ndarray, n: int) -> bool:
@@ -191,15 +176,16 @@ def is_chance(alone: np.ndarray, n: int) -> bool:
     return n > 2 and float(np.nanmax(alone)) < beta.ppf(0.99 ** (1 / len(alone)), 0.5, (n - 2) / 2)
 
 
-def is_trained_on(outputs: np.ndarray, target: np.ndarray, usable: np.ndarray) -> bool:
+def is_trained_on(given: MemberOutputs) -> bool:
     """Whether members fit the rows of their samples better than the others, as they do if these are their rows.
 
     Errors are ranked; the mean over rows of (mean rank of members that have not seen it - of those that have) must be
     two standard errors above zero. With fewer than 30 rows, or where all errors are equal, nothing can be said, and
     the answer is yes.
     """
-    errors = np.abs(outputs - target[:, None]).sum(axis=2)
+    errors = np.abs(given.outputs - given.target[:, None]).sum(axis=2)
     errors = rankdata(errors).reshape(errors.shape)  # because one large error would hide the others
+    usable = given.seen > 0
     left, seen = usable.sum(axis=1), (~usable).sum(axis=1)
     both = (left > 0) & (seen > 0)
     if both.sum() < MANY:

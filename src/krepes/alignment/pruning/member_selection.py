@@ -23,11 +23,11 @@ Cost O(n p^2 c^2) for p members, then O(p^3); memory O(n p c + p^2).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from krepes.alignment.pruning.ensemble_members import MemberOutputs
 from krepes.alignment.pruning.shrunk_weights import EQUAL, STRENGTHS, shrunk_choice
 from krepes.alignment.similarity.nonnegative_minimum import CUT, nonnegative_minimum
 
@@ -93,34 +93,27 @@ class Selection:
     errors: dict[int, float] = field(default_factory=dict)
 
 
-def select_members(
-    outputs: np.ndarray,  # (n, p, c)
-    target: np.ndarray,  # (n, c)
-    usable: np.ndarray | None = None,  # (n, p), True where a member's prediction may be used
-    method: str = "shrunk",
-    names: Sequence[str] | None = None,  # of the members, for the reasons
-    n_members: int | None = None,
-) -> Selection:
+def select_members(given: MemberOutputs, method: str = "shrunk", n_members: int | None = None) -> Selection:
     """Choose members and fit their weights.
 
     >>> y = np.array([[1.0], [2.0], [4.0], [5.0]])
     >>> constant, half = np.ones((4, 1)), y / 2 - 1
-    >>> found = select_members(np.stack([constant, half], axis=1), y)
+    >>> found = select_members(MemberOutputs(np.stack([constant, half], axis=1), y))
     >>> found.weights.round(12).tolist(), found.intercept.round(12).tolist()
     ([0.0, 2.0], [2.0])
     """
-    found = products(outputs, target, usable, names)
+    found = products(given)
     if not (found.sizes > 0).any():
         raise ValueError("Every member predicts a constant: there is nothing to choose from.")
     if not (found.target > 0).any():
         raise ValueError("No member's predictions rise with the target: none is worth keeping.")
     strength, errors = 0.0, {}
     if method in PUBLISHED:
-        chosen, weights, optimality = _aligned(found, method, n_members, usable is not None)
+        chosen, weights, optimality = _aligned(found, method, n_members, given.usable is not None)
         intercept = found.target_mean - weights @ found.means
     else:
         order, strengths = ("forward", STRENGTHS) if method == "shrunk" else (method, EQUAL)
-        choice = shrunk_choice(outputs, target, usable, order, n_members, strengths)
+        choice = shrunk_choice(given, order, n_members, strengths)
         weights, intercept, optimality = choice.weights, choice.intercept, choice.optimality
         chosen, strength, errors = weights > 0, choice.strength, choice.errors
     return Selection(
@@ -128,7 +121,7 @@ def select_members(
         intercept,
         np.where(found.counts > 0, np.square(np.maximum(found.target, 0.0)), np.nan),
         np.where(found.sizes > 0, found.target_squares, np.nan),
-        _reasons(found, chosen, weights > 0, method, names),
+        _reasons(given, found, chosen, weights > 0, method),
         optimality,
         strength,
         errors,
@@ -171,25 +164,18 @@ def _largest(v: np.ndarray, n: int | None) -> np.ndarray:
     return chosen & (v > 0)
 
 
-def products(
-    outputs: np.ndarray,
-    target: np.ndarray,
-    usable: np.ndarray | None = None,
-    names: Sequence[str] | None = None,
-) -> Products:
+def products(given: MemberOutputs) -> Products:
     """All that the choice depends on, in O(n p^2 c^2)."""
-    n, p, _ = outputs.shape
-    seen = np.ones((n, p)) if usable is None else usable.astype(np.float64)
-    both = _rows_of_pairs(seen, names)
+    seen, both = given.seen, _rows_of_pairs(given)
     counts = np.maximum(seen.sum(axis=0), 1)
-    Y = target[seen.any(axis=1)]
+    Y = given.target[seen.any(axis=1)]
     Y_largest = np.abs(Y).max()
     target_mean = Y.mean(axis=0)
     target_size = _root_mean_square(Y - target_mean)
     if not target_size > CONSTANT * Y_largest:
         raise ValueError("The target is the same in every row: there is nothing to predict.")
-    Y = (target - target_mean) / target_size
-    F, means, sizes = _standardised(outputs, seen, counts)
+    Y = (given.target - target_mean) / target_size
+    F, means, sizes = _standardised(given, counts)
 
     with_target = np.tensordot(F, Y, axes=(0, 0)) / counts[:, None, None]  # (p, c, c)
     own = _target_moments(Y, seen, counts)
@@ -205,16 +191,16 @@ def products(
     return Products(cross, correlations, squares, alignments, means, sizes, rows, target_mean, target_size)
 
 
-def _rows_of_pairs(seen: np.ndarray, names: Sequence[str] | None) -> np.ndarray:
+def _rows_of_pairs(given: MemberOutputs) -> np.ndarray:
     """How many rows each pair of members has in common, at least one; 1 for a member without rows."""
-    both, known = seen.T @ seen, seen.max(axis=0) > 0
+    both, known = given.seen.T @ given.seen, given.seen.max(axis=0) > 0
     if not known.any():
         raise TooFewRowsError(
             "No member has a row that it was not trained on: there is nothing to judge members by."
         )
     apart = np.argwhere((both == 0) & np.outer(known, known))
     if len(apart):
-        k, other = (place if names is None else names[int(place)] for place in apart[0])
+        k, other = (given.name(int(place)) for place in apart[0])
         raise TooFewRowsError(
             f"No row is unseen by both members {k} and {other}: give more rows, or held-out rows with "
             'predictions="given".'
@@ -227,17 +213,15 @@ def _root_mean_square(Y: np.ndarray) -> float:
     return float(largest * np.sqrt(np.square(Y / largest).sum(axis=1).mean())) if largest > 0 else 0.0
 
 
-def _standardised(
-    outputs: np.ndarray, seen: np.ndarray, counts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _standardised(given: MemberOutputs, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Predictions with mean 0 and mean square 1 in the rows that each member has, 0 elsewhere; means and sizes."""
-    F = np.where(seen[:, :, None] > 0, outputs, 0.0)
+    F = given.filled
     largest = np.abs(F).max(axis=(0, 2))
     scale = np.where(largest > 0, largest, 1.0)  # because squares of large numbers overflow
     F /= scale[:, None]
     means = F.sum(axis=0) / counts[:, None]
     F -= means
-    F *= seen[:, :, None]
+    F *= given.seen[:, :, None]
     sizes = np.sqrt(np.square(F).sum(axis=(0, 2)) / counts)
     sizes = np.where(sizes > CONSTANT, sizes, 0.0)
     F *= np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)[:, None]
@@ -275,14 +259,14 @@ def _clipped(M: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _reasons(
-    found: Products, chosen: np.ndarray, kept: np.ndarray, method: str, names: Sequence[str] | None
+    given: MemberOutputs, found: Products, chosen: np.ndarray, kept: np.ndarray, method: str
 ) -> list[str]:
     """Why each member was kept or dropped, in words."""
     places = np.flatnonzero(kept)
     nearest = places[np.argmax(found.cross[:, kept], axis=1)]
     reasons = []
     for k, place in enumerate(nearest):
-        other = place if names is None else names[place]
+        other = given.name(int(place))
         if kept[k]:
             reasons.append("kept" if method != "r2" else "kept: explains most alone")
         elif not found.counts[k] > 0:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from krepes.alignment.inputs import Numbers
-from krepes.alignment.pruning.ensemble_members import Ensemble
+from krepes.alignment.pruning.ensemble_members import Ensemble, MemberOutputs
 from krepes.base.validation import LARGEST, SQUARES, as_array, check_finite
 from krepes.preprocessing.labels import missing_values, plain_values, present_labels
 
@@ -116,33 +116,28 @@ def target_columns(y: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
     return target
 
 
-def check_member_outputs(
-    outputs: np.ndarray,  # (n, p, c)
-    target: np.ndarray,  # (n, c)
-    usable: np.ndarray | None,  # (n, p), True where a member's prediction may be used
-    names: Sequence[str],
-) -> None:
+def check_member_outputs(given: MemberOutputs) -> None:
     """Refuse predictions that are missing, and members so far from the target's scale that no weight fits."""
-    seen = np.ones(outputs.shape[:2], dtype=bool) if usable is None else usable
+    outputs, target, seen = given.outputs, given.target, given.seen > 0
     missing = ~np.isfinite(outputs).all(axis=2) & seen
     if missing.any():
         row, k = np.argwhere(missing)[0]
-        gap = usable is None and np.isnan(outputs[row, k]).any()
+        gap = given.usable is None and np.isnan(outputs[row, k]).any()
         trained = 'If these are rows on which members were trained, say predictions="out_of_bag".'
         raise ValueError(
             f"{missing.sum():,} of {missing.size:,} predictions are missing or infinite (the first is of member "
-            f"{names[k]}, row {row:,}). {trained if gap else 'Leave these rows or members out.'}"
+            f"{given.name(k)}, row {row:,}). {trained if gap else 'Leave these rows or members out.'}"
         )
     check_finite(target, "y")
     size = np.abs(target).max()
-    sizes = np.abs(np.where(seen[:, :, None], outputs, 0.0)).max(axis=(0, 2))
+    sizes = np.abs(given.filled).max(axis=(0, 2))
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.abs(np.log10(sizes) - np.log10(size))
     far = (sizes > LARGEST) | (np.isfinite(apart) & (apart > np.log10(SQUARES[1])))
     if far.any():
         raise ValueError(
-            f"Member {names[int(far.argmax())]} predicts numbers of up to {sizes[far.argmax()]:.3g} for targets of up "
-            f"to {size:.3g}: their squares are out of the range of float64. Bring predictions to the scale of y."
+            f"Member {given.name(int(far.argmax()))} predicts numbers of up to {sizes[far.argmax()]:.3g} for targets "
+            f"of up to {size:.3g}: their squares are out of the range of float64. Bring predictions to the scale of y."
         )
 
 

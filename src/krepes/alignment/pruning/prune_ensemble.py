@@ -13,13 +13,20 @@ scores are found by leaving rows out of the choice.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeGuard, cast
 
 import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 
 from krepes.alignment.inputs import Numbers
-from krepes.alignment.pruning.ensemble_members import Ensemble, member_outputs, members_of, smaller_forest
+from krepes.alignment.pruning.ensemble_members import (
+    Ensemble,
+    MemberOutputs,
+    member_outputs,
+    members_of,
+    smaller_forest,
+)
 from krepes.alignment.pruning.held_out_scores import MANY, accuracies_alone, is_trained_on, judge
 from krepes.alignment.pruning.member_selection import METHODS, select_members
 from krepes.alignment.pruning.prediction_matrices import (
@@ -115,7 +122,7 @@ def prune_ensemble(
     check_choice("task", task, TASKS)
     if y is None:
         raise ValueError("y is missing: members are chosen by how well they predict it.")
-    whole = savings = usable = None
+    whole = savings = None
     if _is_estimator(ensemble):
         if task != "auto" or classes is not None or names is not None:
             raise ValueError(
@@ -124,24 +131,25 @@ def prune_ensemble(
         parts, rows, y = _members(ensemble, X, y)
     else:
         parts, rows, y = _columns(cast(Numbers, ensemble), X, y, task, classes, names)
-    outputs, target = member_outputs(parts.members, rows), target_columns(y, parts.classes)
+    names = [member.name for member in parts.members]
+    target = target_columns(y, parts.classes)
+    given = MemberOutputs(member_outputs(parts.members, rows), target, names=names)
     if _is_estimator(ensemble):
-        usable = _unseen(outputs, target, parts, predictions)
-        if usable is None:
+        given = _judged_by(given, parts, predictions)
+        if given.usable is None:
             whole = _score(np.asarray(ensemble.predict(X)), y, parts.classes is None)
     elif predictions == "out_of_bag":
-        usable = ~np.isnan(outputs).any(axis=2)
-    names = [member.name for member in parts.members]
-    check_member_outputs(outputs, target, usable, names)
-    selection = select_members(outputs, target, usable, method, names, n_members)
-    alone = selection.alone if parts.classes is None else accuracies_alone(outputs, target, usable)
-    scores = judge(outputs, target, usable, selection, method, whole, n_members)
+        given = replace(given, usable=~np.isnan(given.outputs).any(axis=2))
+    check_member_outputs(given)
+    selection = select_members(given, method, n_members)
+    alone = selection.alone if parts.classes is None else accuracies_alone(given)
+    scores = judge(given, selection, method, whole, n_members)
     kept = selection.weights > 0
     forest = None
     if _is_estimator(ensemble):
         savings = Savings.of(parts.members, kept)
         forest = smaller_forest(ensemble, kept) if selection.strength in EQUAL else None
-    known = "given" if usable is None else "out_of_bag"
+    known = "given" if given.usable is None else "out_of_bag"
     pruned = PrunedEnsemble.of_members(parts, kept)
     return pruned.chosen(names, selection, alone, scores, method, known, savings, forest)
 
@@ -182,34 +190,34 @@ def _members(ensemble: FittedEnsemble, X: Any, y: Any) -> tuple[Ensemble, Any, n
     return parts, X, y
 
 
-def _unseen(outputs: np.ndarray, target: np.ndarray, parts: Ensemble, predictions: str) -> np.ndarray | None:
-    """(n, p), True where a member was not trained on a row; None if given predictions are to be used.
+def _judged_by(given: MemberOutputs, parts: Ensemble, predictions: str) -> MemberOutputs:
+    """The same, with the predictions that may be used; all, if the rows are not those of the training.
 
     Warns if the rows do not look like what they are taken for.
     """
-    usable = parts.unseen(len(target))
-    if usable is None:
+    unseen = replace(given, usable=parts.unseen(len(given)))
+    if unseen.usable is None:
         if predictions == "out_of_bag":
             trained = "unknown rows" if parts.n_rows is None else f"{parts.n_rows:,}"
             raise ValueError(
-                f"X has {len(target):,} rows, and members were trained on {trained}: out-of-bag predictions need "
+                f"X has {len(given):,} rows, and members were trained on {trained}: out-of-bag predictions need "
                 'training rows that some members have not seen. For other rows use predictions="given".'
             )
-        return None
-    trained_on = is_trained_on(outputs, target, usable)
+        return given
+    trained_on = is_trained_on(unseen)
     if predictions == "given":
-        if trained_on and len(target) >= MANY:
+        if trained_on and len(given) >= MANY:
             warn(
                 'X seems to be the training data: predictions="out_of_bag" judges members by rows they have not seen.'
             )
-        return None
+        return given
     if trained_on:
-        return usable
+        return unseen
     found = "X has as many rows as the training data, but members fit their own samples no better than others"
     if predictions == "out_of_bag":
         warn(f"{found}: is X the training data, in the order of fit?")
-        return usable
+        return unseen
     warn(
         f'{found}: taken for held-out rows. Training data belong to predictions="out_of_bag", in their order.'
     )
-    return None
+    return given

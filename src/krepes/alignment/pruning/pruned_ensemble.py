@@ -15,7 +15,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from krepes.alignment.pruning.ensemble_members import Ensemble, Member, StageMember, member_outputs
+from krepes.alignment.pruning.ensemble_members import (
+    Ensemble,
+    Member,
+    MemberOutputs,
+    StageMember,
+    member_outputs,
+)
 from krepes.alignment.pruning.member_selection import Selection, select_members
 from krepes.alignment.pruning.prediction_matrices import (
     Classes,
@@ -72,10 +78,6 @@ class Savings:
 
     def __str__(self) -> str:
         return f"{1 - self.bytes_after / max(self.bytes_before, 1):.0%} of the memory saved"
-
-
-def _for_classes(model: PrunedEnsemble) -> bool:
-    return model.classes is not None
 
 
 class PrunedEnsemble(BaseEstimator):
@@ -156,9 +158,10 @@ class PrunedEnsemble(BaseEstimator):
         outputs = member_outputs(self.members, X)
         y = as_target(y, numbers=classes is None)
         check_same_rows(len(y), len(outputs), "y")
-        target = target_columns(y, classes)
-        check_member_outputs(outputs, target, None, [member.name for member in self.members])
-        found = select_members(outputs, target, method="stacking")
+        names = [member.name for member in self.members]
+        given = MemberOutputs(outputs, target_columns(y, classes), names=names)
+        check_member_outputs(given)
+        found = select_members(given, "stacking")
         return self.with_weights(found.weights, found.intercept)
 
     @classmethod
@@ -236,7 +239,7 @@ class PrunedEnsemble(BaseEstimator):
             return total[:, 0]
         return np.asarray(self.classes)[np.argmax(total, axis=1)]
 
-    @available_if(_for_classes)
+    @available_if(lambda model: model.classes is not None)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes (n, n_classes): the sum, clipped at zero and scaled to one."""
         positive = np.maximum(self._sum(X), 0.0)

@@ -22,12 +22,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
+from krepes.alignment.pruning.ensemble_members import MemberOutputs
 from krepes.alignment.similarity.nonnegative_minimum import nonnegative_minimum
 
 ORDERS = ("forward", "best", "first")
 STRENGTHS = (0.0, 0.1, 1.0, 10.0, 1e4, np.inf)
 SIZES = (1, 2, 3, 5, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500)
-FOLDS = 5
 FREE = 0.01  # more error than the least, relative, that a smaller ensemble may cost
 EQUAL = (1e4, np.inf)  # equal weights, with or without a fitted scale
 CUT = 1e-10
@@ -131,26 +131,19 @@ class ShrunkChoice:
 
 
 def shrunk_choice(
-    outputs: np.ndarray,  # (n, p, c)
-    target: np.ndarray,  # (n, c)
-    usable: np.ndarray | None,  # (n, p)
+    given: MemberOutputs,
     order: str = "forward",
     n_members: int | None = None,
     strengths: tuple[float, ...] = STRENGTHS,
 ) -> ShrunkChoice:
     """Choose members and weights; `n_members` fixes how many."""
-    n, p, _ = outputs.shape
-    seen = np.ones((n, p)) if usable is None else usable.astype(np.float64)
-    scale = max(
-        float(np.abs(np.where(seen[:, :, None] > 0, outputs, 0.0)).max()), float(np.abs(target).max())
-    )
-    F, Y = np.where(seen[:, :, None] > 0, outputs, 0.0) / scale, target / scale
+    F, seen, p = given.filled, given.seen, given.outputs.shape[1]
+    scale = max(float(np.abs(F).max()), float(np.abs(given.target).max()))
+    F, Y = F / scale, given.target / scale
     sizes = [min(n_members, p)] if n_members else [k for k in SIZES if k < p] + [p]
     errors = np.zeros((len(sizes), len(strengths)))
     of_all = 0.0
-    fold = np.random.default_rng(0).permutation(n) % min(FOLDS, n)
-    for part in range(min(FOLDS, n)):
-        rest, left = fold != part, fold == part
+    for rest, left in given.folds():
         known = CentredMoments.of(F[rest], Y[rest], seen[rest])
         held = CentredMoments.of(F[left], Y[left], seen[left], known)
         ordered = in_order(known, order, sizes[-1])

@@ -123,7 +123,9 @@ def encode(value: object) -> Any:
         return {name: encode(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(encode(part) for part in value)
-    if hasattr(type(value), "state") and not isinstance(value, Component):
+    if isinstance(value, Component):
+        return value  # packing writes it
+    if hasattr(type(value), "state"):
         return value.state()  # type: ignore[attr-defined]
     if not is_dataclass(value):
         return value
@@ -188,10 +190,11 @@ class StateReader:
             return self._one_of(value, hint, where)
         if origin is Literal and value not in arguments:
             raise _wrong(value, hint, where)
-        if inspect.isabstract(hint) and not issubclass(hint, Component) and isinstance(value, dict):
-            return self._of_family(value, hint, where)
-        if isinstance(hint, type) and is_dataclass(hint):
-            return self._dataclass(value, hint, where)
+        if isinstance(hint, type) and not issubclass(hint, Component):
+            if inspect.isabstract(hint) and isinstance(value, dict):
+                return self._of_family(value, hint, where)
+            if is_dataclass(hint):
+                return self._dataclass(value, hint, where)
         if hasattr(origin, "from_state"):  # of values of one kind
             return origin.from_state(value, lambda part: self.read(part, arguments[0], where))
         if origin in (dict, Mapping) and isinstance(value, dict):

@@ -96,13 +96,14 @@ def _rows_and_labels(
     from krepes.base.rows import dense
     from krepes.cli.describe import show_columns
     from krepes.cli.memory_needed import check_rows_memory, row_width
-    from krepes.engines import Local
     from krepes.labelled import column_beside
-    from krepes.preprocessing.preparing import prepare_inputs
+    from krepes.preprocessing.preparing import Sampling, prepare_inputs
 
     width = row_width(source)
     check_rows_memory(source.n_rows, width, "Cluster a part of the rows.")
-    space, _ = prepare_inputs(source, preprocess, 1, seed, Placement.of("float64", "cpu"), Local(), Bars())
+    space, _ = prepare_inputs(
+        source, preprocess, Sampling(1, seed, progress=Bars()), Placement.of("float64", "cpu")
+    )
     show_columns(space.encoder)
     batches = (batch for _, batch in space.selected(source).batches(8192))
     X = torch.cat([dense(space.tensor(batch, torch.float64)) for batch in batches]).numpy()

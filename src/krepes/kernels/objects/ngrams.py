@@ -11,6 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from krepes.kernels.objects.object_kernel import CountKernel, Counts
 WORD = re.compile(r"\w+")
 
 
+@dataclass(eq=False, repr=False)
 class NGrams(CountKernel):
     """Words or characters in a row that two texts have in common; with normalisation, the cosine of their counts.
 
@@ -50,21 +52,12 @@ class NGrams(CountKernel):
     known_elsewhere_as = ("bag_of_words", "tfidf")
     expects = "texts"
 
-    def __init__(
-        self,
-        analyzer: str = "word",
-        lengths: Sequence[int] = (1, 1),
-        weighting: str = "count",
-        lowercase: bool = True,
-        weights: dict[str, float] | None = None,
-        normalize: bool = True,
-    ):
-        super().__init__(normalize)
-        self.analyzer = analyzer
-        self.lengths = lengths
-        self.weighting = weighting
-        self.lowercase = lowercase
-        self.weights = weights
+    analyzer: str = "word"
+    lengths: Sequence[int] = (1, 1)
+    weighting: str = "count"
+    lowercase: bool = True
+    weights: dict[str, float] | None = None
+    normalize: bool = True
 
     def check_parameters(self) -> None:
         super().check_parameters()

@@ -25,6 +25,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Sequence
 from copy import copy
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -36,7 +37,7 @@ from krepes.base.components import Component, named_parts, resolve
 from krepes.base.rows import RowLayout
 from krepes.base.validation import check_choice, check_count, check_number
 from krepes.kernels.dot_product import Linear
-from krepes.kernels.kernel import Geometry, Kernel, KernelColumns
+from krepes.kernels.kernel import Kernel, KernelColumns
 from krepes.kernels.patches.layer import PatchLayer
 from krepes.kernels.patches.pictures import as_pictures, precision_of, reduced, say_if_large
 from krepes.kernels.patches.pooling import bells, map_of, means
@@ -50,6 +51,7 @@ LEARNED = ("layers_", "center_", "scale_")
 NODES = 48  # of the quadrature along the path to a picture
 
 
+@dataclass(eq=False, repr=False)
 class Patches(Kernel):
     """Pictures compared by their patches, by region.
 
@@ -104,39 +106,23 @@ class Patches(Kernel):
     known_elsewhere_as = ("ckn", "convolutional", "coates")
     component_kinds = {"kernel": Kernel}
 
-    layers_: list[PatchLayer]
-    center_: Tensor | None = None
-    scale_: Tensor | None = None
+    n_patches: int = 512
+    side: int | str = "auto"
+    cells: int | str = "auto"
+    pooling: str = "average"
+    whitening: float = 0.01
+    bandwidth: float = 2.0
+    dictionary: str | Component = "kmeans"
+    layers: int = 1
+    standardize: bool = True
+    mirror: bool = False
+    kernel: str | Kernel = "linear"
+    precision: str = "single"
+    shape: Sequence[int] | None = None
 
-    def __init__(
-        self,
-        n_patches: int = 512,
-        side: int | str = "auto",
-        cells: int | str = "auto",
-        pooling: str = "average",
-        whitening: float = 0.01,
-        bandwidth: float = 2.0,
-        dictionary: str | Component = "kmeans",
-        layers: int = 1,
-        standardize: bool = True,
-        mirror: bool = False,
-        kernel: str | Kernel = "linear",
-        precision: str = "single",
-        shape: Sequence[int] | None = None,
-    ):
-        self.n_patches = n_patches
-        self.side = side
-        self.cells = cells
-        self.pooling = pooling
-        self.whitening = whitening
-        self.bandwidth = bandwidth
-        self.dictionary = dictionary
-        self.layers = layers
-        self.standardize = standardize
-        self.mirror = mirror
-        self.kernel = kernel
-        self.precision = precision
-        self.shape = shape
+    layers_: list[PatchLayer] = field(init=False)
+    center_: Tensor | None = field(init=False, default=None)
+    scale_: Tensor | None = field(init=False, default=None)
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; a fitted kernel forgets its dictionary if they are about patches."""
@@ -222,9 +208,7 @@ class Patches(Kernel):
         if self.layers == 1:
             return [last.fitted_to(images, generator)]
         side = min(side, 3)
-        few = PatchLayer(
-            side, _entries_below(self.n_patches), self.whitening, self.bandwidth, self.dictionary
-        )
+        few = PatchLayer(side, min(64, self.n_patches), self.whitening, self.bandwidth, self.dictionary)
         first = few.fitted_to(images, generator)
         last.set_params(side=2, whitening=None)
         return [first, last.fitted_to(map_of(first, images), generator)]
@@ -358,16 +342,3 @@ class Patches(Kernel):
     @property
     def positive_semidefinite(self) -> bool:  # type: ignore[override]
         return self.top.positive_semidefinite
-
-    @property
-    def shift_invariant(self) -> bool:
-        return False
-
-    @property
-    def geometry(self) -> Geometry | None:
-        return None
-
-
-def _entries_below(n_patches: int) -> int:
-    """Entries of the first layer's dictionary."""
-    return max(1, min(64, n_patches))

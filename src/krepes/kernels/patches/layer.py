@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -26,6 +27,7 @@ from torch.nn import functional
 from krepes.base.blocks import row_blocks
 from krepes.base.components import Component, subclasses
 from krepes.base.linalg import inverse_sqrt
+from krepes.base.storage.codec import Shape
 from krepes.kernels.gaussian import Gaussian
 from krepes.kernels.kernel import Kernel
 
@@ -63,6 +65,7 @@ class ComparedPictures(NamedTuple):
     norms: Tensor
 
 
+@dataclass(eq=False, repr=False)
 class PatchLayer(Component):
     """Patches compared with a dictionary.
 
@@ -90,24 +93,16 @@ class PatchLayer(Component):
         Features of a patch are then these, in the place of psi.
     """
 
-    whitening_: Tensor | None
-    floor_: float
-    dictionary_: Tensor
-    components_: Tensor | None = None
+    side: int = 6
+    n_patches: int = 512
+    whitening: float | None = 0.01
+    bandwidth: float = 2.0
+    rule: str | Component = "kmeans"
 
-    def __init__(
-        self,
-        side: int = 6,
-        n_patches: int = 512,
-        whitening: float | None = 0.01,
-        bandwidth: float = 2.0,
-        rule: str | Component = "kmeans",
-    ):
-        self.side = side
-        self.n_patches = n_patches
-        self.whitening = whitening
-        self.bandwidth = bandwidth
-        self.rule = rule
+    whitening_: Annotated[Tensor | None, Shape("d", "d")] = field(init=False)
+    floor_: float = field(init=False)
+    dictionary_: Annotated[Tensor, Shape("m", "d")] = field(init=False)
+    components_: Annotated[Tensor | None, Shape("m", "h")] = field(init=False, default=None)
 
     def cut(self, images: Tensor) -> Tensor:
         """Patches around every pixel, beyond the edge reflected: (b, h, w, c) -> (b, h, w, side^2 c)."""
@@ -250,12 +245,8 @@ class PatchLayer(Component):
         return {name: value for name, value in super().__getstate__().items() if name != "_ready"}
 
     def check_restored(self) -> None:
-        d = self.dictionary_.shape[1] if self.dictionary_.ndim == 2 else -1
-        components = self.components_
-        if components is not None and (components.ndim != 2 or len(components) != len(self.dictionary_)):
-            raise ValueError("The components of patches do not fit the dictionary.")
-        if d % self.side**2 or (self.whitening_ is not None and self.whitening_.shape != (d, d)):
-            raise ValueError("The dictionary of patches and their whitening do not fit the side of a patch.")
+        if self.dictionary_.shape[1] % self.side**2:
+            raise ValueError("The dictionary of patches does not fit the side of a patch.")
 
 
 def _some_patches(layer: PatchLayer, images: Tensor, generator: torch.Generator) -> Tensor:

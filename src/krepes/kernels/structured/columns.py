@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ Part = tuple[str, Kernel, Columns]
 EXPECTED = "expected a list of (name, kernel, columns), or a dict such as {'age': Gaussian()}."
 
 
+@dataclass(eq=False, repr=False)
 class ColumnKernel(Kernel):
     """A sum or product of kernels, each on columns of its own; columns that are not named are not used.
 
@@ -64,17 +66,10 @@ class ColumnKernel(Kernel):
 
     takes_objects = True
 
-    def __init__(
-        self,
-        parts: list[Any] | tuple[Any, ...] | dict[Any, Any] | None = None,
-        combine: str = "sum",
-        weights: Sequence[float] | np.ndarray | None = None,
-        places: list[list[int]] | None = None,
-    ):
-        self.parts = parts
-        self.combine = combine
-        self.weights = weights
-        self.places = places
+    parts: list[Any] | tuple[Any, ...] | dict[Any, Any] | None = None
+    combine: str = "sum"
+    weights: Sequence[float] | np.ndarray | None = None
+    places: list[list[int]] | None = None
 
     def check_restored(self) -> None:
         parts = self._checked()

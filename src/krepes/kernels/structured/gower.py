@@ -47,6 +47,7 @@ class _StoredColumn:
     missing: int | None
 
 
+@dataclass(eq=False, repr=False)
 class Gower(VectorKernel):
     """Rows of numbers and categories, as a product or a mean of similarities of single columns.
 
@@ -71,19 +72,11 @@ class Gower(VectorKernel):
     tensor([[0.2516]], dtype=torch.float64)
     """
 
-    def __init__(
-        self,
-        lengthscale: float | str = "median",
-        combine: str = "product",
-        profile: str = "laplacian",
-        missing: float = 0.5,
-        layout: list[dict[str, Any]] | None = None,
-    ):
-        self.lengthscale = lengthscale
-        self.combine = combine
-        self.profile = profile
-        self.missing = missing
-        self.layout = layout
+    lengthscale: float | str = "median"
+    combine: str = "product"
+    profile: str = "laplacian"
+    missing: float = 0.5
+    layout: list[dict[str, Any]] | None = None
 
     def check_restored(self) -> None:
         self._check()

@@ -37,9 +37,7 @@ class Precomputed(VectorKernel):
             [0.5000, 2.0000]])
     """
 
-    @property
-    def one_scale(self) -> bool:
-        return False
+    one_scale = False
 
     def suited(self, layout: RowLayout) -> Kernel:
         if layout.kind != "precomputed":

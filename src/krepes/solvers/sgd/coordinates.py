@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import RELATIVE_CUT, descending_eigh, inverse_sqrt
-from krepes.base.rows import SparseRows
+from krepes.kernels.kernel import wide
 from krepes.landmarks.nystrom import NystromMap
 from krepes.solvers.sgd.feature_windows import FeatureFunction
 
@@ -114,9 +114,7 @@ class Landmarks(Coordinates):
     def __init__(self, features: NystromMap):
         super().__init__(features)
         self.width, self.functions = features.n_landmarks, [features.kernel_block]
-        wide = features.landmarks
-        wide = wide.double() if isinstance(wide, Tensor | SparseRows) else wide
-        self.K_mm = features.kernel(wide).double()
+        self.K_mm = features.kernel(wide(features.landmarks)).double()
         self._metric = self.K_mm.to(self.dtype)
         self._back = features.eigenvalues[:, None] * features.F.mT  # F^+, (r, m)
 
@@ -164,8 +162,7 @@ class Matched(Landmarks):
         self.n_intercepts = n_views
         centres = [features.landmarks[v * self.width : (v + 1) * self.width] for v in range(n_views)]
         self.functions = [features.kernel.against(part) for part in centres]
-        wide = [part.double() if isinstance(part, Tensor | SparseRows) else part for part in centres]
-        self.K_mm = torch.stack([features.kernel(part).double() for part in wide]).mean(0)
+        self.K_mm = torch.stack([features.kernel(wide(part)).double() for part in centres]).mean(0)
         self._metric = self.K_mm.to(self.dtype)
         values, U = descending_eigh(self.K_mm)
         kept = int((values > RELATIVE_CUT[self.dtype] * values[0]).sum())

@@ -35,6 +35,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.linalg import conjugate_gradients
+from krepes.base.storage.codec import encode
 from krepes.base.validation import check_number
 from krepes.losses import Batch, Loss
 from krepes.losses.batch import SampleStatistics
@@ -111,27 +112,16 @@ class GaussNewtonSteps(Steps):
         return {"jacobian_products": self.products}
 
     def state(self) -> dict[str, Any]:
-        kept = self.previous
-        previous = (
-            None if kept is None else {"features": list(kept.features), "X": kept.X, "norm": kept.norm_sq}
-        )
-        return {
-            "mu": self.mu,
-            "S": self.metric.S,
-            "S_rows": self.metric.rows,
-            "previous": previous,
-            "products": self.products,
-        }
+        kept = {"S": self.metric.S, "S_rows": self.metric.rows, "previous": encode(self.previous)}
+        return kept | {"mu": self.mu, "products": self.products}
 
     def restore(self, state: dict[str, Any]) -> None:
         device = self.objective.coordinates.device
         self.mu, self.products = state["mu"], state["products"]
         if state["S"] is not None:
             self.metric.set(state["S"].to(device), state["S_rows"])
-        kept = state["previous"]
-        if kept is not None:
-            batch = FeatureBatch(tuple(kept["features"]), kept["X"], kept["norm"])
-            self.previous = batch.mapped(lambda values: values.to(device))
+        if state["previous"] is not None:
+            self.previous = FeatureBatch(**state["previous"]).mapped(lambda values: values.to(device))
 
     def step(
         self, theta: Theta, samples: FeatureBatch, target: Theta | None, rate: float

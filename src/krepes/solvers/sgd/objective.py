@@ -16,7 +16,7 @@ from krepes.losses import Batch, Loss
 from krepes.losses.batch import SampleStatistics
 from krepes.solvers.sgd.coordinates import Coordinates
 from krepes.solvers.sgd.feature_windows import FeatureBatch
-from krepes.solvers.solver import regularizer
+from krepes.solvers.solver import regularizer, summed
 
 Theta = dict[str, Tensor]
 P, GAMMA = "P", "gamma"
@@ -99,20 +99,20 @@ class Objective:
 
     def __call__(
         self, theta: Theta, samples: FeatureBatch, target: Theta | None = None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The total and its named parts."""
+    ) -> tuple[Tensor, dict[str, float]]:
+        """The total, and the values of its parts with their "total"."""
         batch = self.batch(theta, samples, target)
         terms = dict(self.loss.terms(batch))
         if self.lam > 0:
             terms["regularizer"] = regularizer(self.loss, SampleStatistics(batch), self.lam)
-        return torch.stack(list(terms.values())).sum(), terms
+        return summed(terms)
 
     def gradient(
         self, theta: Theta, samples: FeatureBatch, target: Theta | None = None
     ) -> tuple[dict[str, float], Theta]:
         """The values of the parts, with their "total", and the gradient (along the constraint, if there is one)."""
         leaves = {name: value.detach().requires_grad_() for name, value in theta.items()}
-        total, terms = self(leaves, samples, target)
+        total, values = self(leaves, samples, target)
         found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
         gradient = {
             name: torch.zeros_like(leaves[name]) if value is None else value
@@ -123,12 +123,8 @@ class Objective:
             # optimizer that treats entries one by one.
             W, G = theta[P], gradient[P]
             gradient[P] = G - self.coordinates.metric(W) @ symmetric(W.mT @ G)
-        return numbers(total, terms), gradient
+        return values, gradient
 
     @torch.no_grad()
     def values(self, theta: Theta, samples: FeatureBatch, target: Theta | None = None) -> dict[str, float]:
-        return numbers(*self(theta, samples, target))
-
-
-def numbers(total: Tensor, terms: dict[str, Tensor]) -> dict[str, float]:
-    return {**{name: term.item() for name, term in terms.items()}, "total": total.item()}
+        return self(theta, samples, target)[1]

@@ -8,7 +8,7 @@ faster and exactly by the other solvers; here they are trained as published.
 
 from __future__ import annotations
 
-import torch
+from dataclasses import dataclass
 
 from krepes.base.components import named, resolve
 from krepes.base.validation import check_choice, check_count, check_number
@@ -19,7 +19,7 @@ from krepes.solvers.sgd.coordinates import Coordinates, Landmarks, Matched, Whit
 from krepes.solvers.sgd.start import Initialization
 from krepes.solvers.sgd.steps import Preconditioner, Schedule
 from krepes.solvers.sgd.training import Training
-from krepes.solvers.solver import Callback, Solution, Solver
+from krepes.solvers.solver import Problem, Solution, Solver
 
 MOST_REPLAYS = 10_000
 OPTIONAL = ("patience", "replay_batches")
@@ -32,6 +32,7 @@ CHOICES: dict[str, tuple[str | None, ...]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class SGD(Solver[Samples]):
     """Train on shuffled batches of samples.
 
@@ -95,72 +96,37 @@ class SGD(Solver[Samples]):
     order = 2
     stochastic = True
 
-    def __init__(
-        self,
-        batch_size: int = 256,
-        learning_rate: float | None = None,
-        max_epochs: int = 50,
-        patience: int | None = 10,
-        validation_fraction: float = 0.1,
-        preconditioner: str | Preconditioner = "none",
-        initialization: str | Initialization = "principal",
-        coordinates: str = "whitened",
-        view_matched: bool = False,
-        constraint: str | None = "auto",
-        optimizer: str = "adam",
-        weight_decay: float = 0.0,
-        warmup_epochs: float = 1.0,
-        min_learning_rate: float = 1e-5,
-        gradient_clip: float | None = None,
-        fresh_views: bool = False,
-        feature_dtype: str = "auto",
-        cache_bytes: int = 2 * 2**30,
-        replays: int = 1,
-        replay_batches: int | None = None,
-    ):
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.max_epochs = max_epochs
-        self.patience = patience
-        self.validation_fraction = validation_fraction
-        self.preconditioner = preconditioner
-        self.initialization = initialization
-        self.coordinates = coordinates
-        self.view_matched = view_matched
-        self.constraint = constraint
-        self.optimizer = optimizer
-        self.weight_decay = weight_decay
-        self.warmup_epochs = warmup_epochs
-        self.min_learning_rate = min_learning_rate
-        self.gradient_clip = gradient_clip
-        self.fresh_views = fresh_views
-        self.feature_dtype = feature_dtype
-        self.cache_bytes = cache_bytes
-        self.replays = replays
-        self.replay_batches = replay_batches
+    batch_size: int = 256
+    learning_rate: float | None = None
+    max_epochs: int = 50
+    patience: int | None = 10
+    validation_fraction: float = 0.1
+    preconditioner: str | Preconditioner = "none"
+    initialization: str | Initialization = "principal"
+    coordinates: str = "whitened"
+    view_matched: bool = False
+    constraint: str | None = "auto"
+    optimizer: str = "adam"
+    weight_decay: float = 0.0
+    warmup_epochs: float = 1.0
+    min_learning_rate: float = 1e-5
+    gradient_clip: float | None = None
+    fresh_views: bool = False
+    feature_dtype: str = "auto"
+    cache_bytes: int = 2 * 2**30
+    replays: int = 1
+    replay_batches: int | None = None
 
-    def solve(
-        self,
-        loss: Loss,
-        data: Samples,
-        n_components: int,
-        lam: float,
-        generator: torch.Generator | None = None,
-        callback: Callback | None = None,
-    ) -> Solution:
-        self.check(loss, data, n_components, lam)
-        self.check_settings(loss)
-        features = data.features
+    def minimised(self, problem: Problem[Samples]) -> Solution:
+        data, features = problem.data, problem.data.features
         check_loss(
-            loss,
-            max(2, min(n_components, features.rank)),
+            problem.loss,
+            max(2, min(problem.n_components, features.rank)),
             n_views=3 if data.has_negatives else None,
             dtype=features.dtype,
             device=features.F.device,
         )
-        generator = generator or torch.Generator().manual_seed(data.seed)
-        coordinates = self._coordinates(data)
-        return Training(self, loss, data, coordinates, n_components, lam, generator, callback).run()
+        return Training(self, problem, self._coordinates(data)).run()
 
     def initial(self) -> Initialization:
         return resolve(Initialization, self.initialization)
@@ -172,8 +138,8 @@ class SGD(Solver[Samples]):
         top = self.preconditioned().default_rate if self.learning_rate is None else self.learning_rate
         return Schedule(top, self.max_epochs, self.warmup_epochs, self.min_learning_rate)
 
-    def check_settings(self, loss: Loss) -> None:
-        """Refuse settings that make no sense, before any feature is computed."""
+    def check(self, problem: Problem[Samples]) -> None:
+        super().check(problem)
         for name, least in COUNTS.items():
             if not (name in OPTIONAL and getattr(self, name) is None):
                 check_count(name, getattr(self, name), least)
@@ -186,10 +152,12 @@ class SGD(Solver[Samples]):
         check_number("validation_fraction", self.validation_fraction, "a share", least=0, most=0.5)
         for name, choices in CHOICES.items():
             check_choice(name, getattr(self, name), choices)
-        if self.constraint_on(loss) and loss.scale_invariant:
-            raise ValueError(f"{loss} ignores scale: SGD(constraint='orthogonal') is for losses that do not.")
+        if self.constraint_on(problem.loss) and problem.loss.scale_invariant:
+            raise ValueError(
+                f"{problem.loss} ignores scale: SGD(constraint='orthogonal') is for losses that do not."
+            )
         self.initial()
-        self._check_preconditioner(loss)
+        self._check_preconditioner(problem.loss)
 
     def _check_preconditioner(self, loss: Loss) -> None:
         chosen = self.preconditioned()

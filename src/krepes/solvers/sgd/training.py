@@ -17,7 +17,7 @@ from torch import Tensor
 
 from krepes.base.random_streams import stream_key
 from krepes.base.reporting import warn
-from krepes.losses import CallableLoss, Loss
+from krepes.losses import CallableLoss
 from krepes.losses.batch import Batch, SampleStatistics
 from krepes.losses.checking import warn_of_size
 from krepes.solvers.samples import Samples
@@ -26,7 +26,7 @@ from krepes.solvers.sgd.feature_windows import FeatureBatch, FeatureWindows
 from krepes.solvers.sgd.objective import GAMMA, Objective, P, Theta
 from krepes.solvers.sgd.start import first_theta
 from krepes.solvers.sgd.steps import StepRule, rate_units
-from krepes.solvers.solver import Callback, Solution
+from krepes.solvers.solver import Problem, Solution
 
 if TYPE_CHECKING:
     from krepes.solvers.sgd.sgd import SGD
@@ -46,38 +46,25 @@ class Training:
     Parameters
     ----------
     solver : SGD
-    loss : Loss
-    samples : Samples
+    problem : Problem
+        Its callback is called after every epoch.
     coordinates : Coordinates
-    n_components : int
-    lam : float
-    generator : torch.Generator
-        Generator of start values.
-    callback : callable(epoch, values), optional
     """
 
-    def __init__(
-        self,
-        solver: SGD,
-        loss: Loss,
-        samples: Samples,
-        coordinates: Coordinates,
-        n_components: int,
-        lam: float,
-        generator: torch.Generator,
-        callback: Callback | None = None,
-    ):
-        self.solver, self.loss, self.samples, self.callback = solver, loss, samples, callback
+    def __init__(self, solver: SGD, problem: Problem[Samples], coordinates: Coordinates):
+        loss, samples = problem.loss, problem.data
+        self.solver, self.loss, self.samples, self.callback = solver, loss, samples, problem.callback
         self.preconditioner = solver.preconditioned()
         self.schedule = solver.schedule()
         self.constrained = solver.constraint_on(loss) == "orthogonal"
         self.coordinates = coordinates
-        self.objective = Objective(loss, coordinates, lam, self.constrained)
+        self.objective = Objective(loss, coordinates, problem.lam, self.constrained)
         self.windows = self._windows()
         self.noise = samples.noise_variance**0.5
         sample = self._noisy(self.windows.sample_batch(), -1)
+        generator = problem.generator or torch.Generator().manual_seed(samples.seed)
         self.theta = first_theta(
-            solver.initial(), self.objective, sample, n_components, solver.batch_size, generator
+            solver.initial(), self.objective, sample, problem.n_components, solver.batch_size, generator
         )
         self.target = None if loss.target_decay is None else self._copied([P, GAMMA])
         units = rate_units(solver.optimizer, self.theta, sample)

@@ -7,7 +7,7 @@ one batch and the chunks that it comes from. zarr is imported when a Zarr array 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from krepes.base.rows import Rows
 from krepes.sources.arrays.in_memory import array_kind, check_array, ready
-from krepes.sources.identity_of_files import files_identity, gone
+from krepes.sources.identity_of_files import files_identity, reading
 from krepes.sources.source import Source
 
 MARKS = ("zarr.json", ".zarray", ".zgroup")  # files that a Zarr array or group has
@@ -74,16 +74,8 @@ class ZarrSource(Source):
             rows = np.asarray(self.array.oindex[wanted])
         return ready(rows[inverse])
 
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        try:
-            yield
-        except MemoryError:
-            raise
-        except FileNotFoundError as error:
-            raise gone(self.root or Path(str(self.array.store))) from error
-        except Exception as error:  # codecs raise what they like
-            raise ValueError(f"{self._place} cannot be read: {type(error).__name__}: {error}.") from error
+    def _reading(self) -> AbstractContextManager[None]:
+        return reading(self._place, self.root or Path(str(self.array.store)))
 
     @property
     def by_reference(self) -> bool:
@@ -124,10 +116,8 @@ def open_zarr(folder: Path, name: str) -> ZarrSource:
         import zarr
     except ImportError as error:
         raise ImportError(f'{folder}: a Zarr array needs zarr: pip install "krepes[scale]".') from error
-    try:
+    with reading(f"The Zarr folder {folder}", folder):
         found: Any = zarr.open(folder, mode="r")
-    except Exception as error:  # of many kinds, by version and codec
-        raise ValueError(f"{folder}: cannot be read as Zarr: {type(error).__name__}: {error}.") from error
     if is_zarr(found):
         return ZarrSource(found)
     names = sorted(found.array_keys())

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from krepes.sources.identity_of_files import reading
 from krepes.sources.source import check_unique, plain_schema
 from krepes.sources.tables.frames import FrameSource, table_part
 
@@ -32,17 +33,13 @@ def _rows(path: Path) -> list[tuple[Any, ...]]:
         import openpyxl
     except ImportError as error:
         raise ImportError(f"{path}: {INSTALL}") from error
-    try:
-        with closing(openpyxl.load_workbook(path, read_only=True, data_only=True)) as book:
-            sheet = book.worksheets[0]
-            sheet.reset_dimensions()  # a file may declare fewer rows and columns than it has
-            rows = list(islice(sheet.iter_rows(values_only=True), MOST_ROWS + 1))
-    except MemoryError:
-        raise
-    except Exception as error:  # zip, XML and openpyxl each raise their own
-        raise ValueError(
-            f"{path}: cannot be read as an Excel file ({type(error).__name__}: {error}). Save it again, or as .csv."
-        ) from error
+    with (
+        reading(f"The Excel file {path}", path, " Save it again, or as .csv."),
+        closing(openpyxl.load_workbook(path, read_only=True, data_only=True)) as book,
+    ):
+        sheet = book.worksheets[0]
+        sheet.reset_dimensions()  # a file may declare fewer rows and columns than it has
+        rows = list(islice(sheet.iter_rows(values_only=True), MOST_ROWS + 1))
     if len(rows) > MOST_ROWS:
         raise ValueError(
             f"{path}: its first sheet has more than {MOST_ROWS:,} rows, which no sheet of Excel has."

@@ -11,7 +11,6 @@ a pass that goes on at a row, and memory of one batch, need the groups themselve
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ from pyarrow import fs
 
 from krepes.base.rows import Rows, concat_rows, rebatch, take_rows
 from krepes.base.storage.files import readable_bytes
-from krepes.sources.identity_of_files import gone
+from krepes.sources.identity_of_files import reading
 from krepes.sources.rows_in_sequence import Named, in_sequence
 from krepes.sources.source import TableSource, check_unique, conform, plain_schema
 
@@ -46,7 +45,7 @@ class ParquetSource(TableSource):
         self, path: Path, partition: dict[str, str] | None = None, filesystem: fs.FileSystem | None = None
     ):
         self.path, self.partition, self.filesystem = path, partition or {}, filesystem
-        with reading(path), pq.ParquetFile(path.as_posix(), filesystem=filesystem) as parquet:
+        with reading(str(path), path), pq.ParquetFile(path.as_posix(), filesystem=filesystem) as parquet:
             footer = parquet.metadata
             stored = plain_schema(footer.schema.to_arrow_schema())
             self.group_rows = [footer.row_group(g).num_rows for g in range(footer.num_row_groups)]
@@ -119,11 +118,11 @@ class ParquetSource(TableSource):
 
     def _read(self, groups: list[int], read_rows: int) -> Iterator[pa.Table]:
         stored = [name for name in self.schema.names if name not in self.partition]
-        with reading(self.path):
+        with reading(str(self.path), self.path):
             parquet = pq.ParquetFile(self.path.as_posix(), filesystem=self.filesystem, **_PAGED)
         with parquet:
             self._check_unchanged(parquet.metadata)
-            with reading(self.path):
+            with reading(str(self.path), self.path):
                 if self._has_long_cells(parquet, groups[:1]):
                     read_rows = min(_FEW_ROWS, read_rows)
                 for batch in parquet.iter_batches(read_rows, row_groups=groups, columns=stored):
@@ -170,16 +169,3 @@ def open_parquet(
 def _partition(path: Path, root: Path | None) -> dict[str, str]:
     folders = path.relative_to(root).parent.parts if root else ()
     return dict(part.split("=", 1) for part in folders if "=" in part)
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turn whatever a broken Parquet file raises into an error that names the file."""
-    try:
-        yield
-    except pa.ArrowMemoryError:
-        raise
-    except FileNotFoundError as error:
-        raise gone(path) from error
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise ValueError(f"{path}: cannot be read as Parquet: {error}.") from error
