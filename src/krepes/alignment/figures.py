@@ -58,6 +58,8 @@ def plot_alignment(values: ArrayLike, rows: list[str], columns: list[str] | None
 def plot_transferability(found: Transferability) -> Figure:
     """Draw the scores of a `Transferability`: one panel per score, the models in the order of the ranking.
 
+    Accuracies on rows left out have bars of two standard errors.
+
     Returns
     -------
     figure : matplotlib Figure
@@ -73,6 +75,10 @@ def plot_transferability(found: Transferability) -> Figure:
     places = np.arange(len(names))[::-1]
     for panel, (score, values) in zip(panels, scores.items()):
         values = np.where(np.isfinite(values), values, np.nan)[order]
+        if score == "leave_one_out":
+            values = 100 * values
+            errors = 200 * found.column("leave_one_out_error")[order]
+            panel.errorbar(values, places, xerr=errors, fmt="none", ecolor="#1f5fa8", lw=1)
         known = np.isfinite(values)
         if known.any():
             panel.hlines(places[known], values[known].min(), values[known], color="0.8", lw=1)
