@@ -54,7 +54,7 @@ class LeftOut:
 
     @property
     def error(self) -> float:
-        """Standard error of the accuracy; of (s + 4) rows, two more of each kind, so that it is never zero [agresti]."""
+        """Standard error of the accuracy, with two more rows right and two wrong: it is never zero [agresti]."""
         s = len(self.right)
         share = (self.right.sum() + 2) / (s + 4)
         return float(np.sqrt(share * (1 - share) / (s + 4)))
