@@ -398,7 +398,7 @@ def test_separate_components_are_the_clusters():
 
 @pytest.mark.parametrize("rank", [6, 4], ids=["positive definite", "of rank 4"])
 def test_lemma_1_the_precision_matrix_makes_what_is_kept_isotropic(rank):
-    """[zou, Lemma 1]: (Sigma + s I)^(-1/2) Sigma (Sigma + s I)^(-1/2) tends to the projector on Sigma's range as s -> 0.
+    """[zou, Lemma 1]: (Sigma + s I)^(-1/2) Sigma (Sigma + s I)^(-1/2) tends to the projector on Sigma's range.
 
     That is I where Sigma is positive definite. The lemma's covariance is the transpose of the true one, J P J^T for a
     map with the Jacobian J and Sigma = J^T J; both have the same eigenvalues, D / (D + s).
