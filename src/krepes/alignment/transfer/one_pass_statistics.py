@@ -277,15 +277,15 @@ class TransferStatistics(SumOfValues[TransferSums]):
             )
         if seen.row_sums != _row_sums(np.arange(n)):
             raise ValueError("Some rows were given more than once, and others not at all.")
-        found, cka = dict.fromkeys(OF_MOMENTS, NAN), CONSTANT
-        target, kept = self.target, seen.kept
+        cka, target, kept = CONSTANT, self.target, seen.kept
         judged = None if kept is None else left_out(kept, target.codes, len(target.classes))
-        common: dict[str, Any] = {"n_rows": n, "width": seen.width, "left_out": judged}
+        found: dict[str, Any] = {"n_rows": n, "width": seen.width, "left_out": judged}
+        found |= dict.fromkeys(OF_MOMENTS, NAN)
         wanted = SHRINK.keys() & set(self.names)
         moments = seen.features
         if isinstance(moments, Sketches):
             cka = self._sketched(seen, moments)
-            return TransferScores(*cka, **found, **common, method="sketch")
+            return TransferScores(*cka, **found, method="sketch")
         grams = moments.seen_from(moments.means).grams
         gram, sums = grams["xx"], grams["cx"]
         if varies(gram.diagonal()[:-2] / n, moments.units["x"], moments.means["x"]):
@@ -296,7 +296,7 @@ class TransferStatistics(SumOfValues[TransferSums]):
             found |= dict.fromkeys(wanted, 0.0)
         if "logme" in self.names:
             found["logme"] = logme_of_moments(moments)
-        return TransferScores(*cka, **found, **common, method="exact")
+        return TransferScores(*cka, **found, method="exact")
 
     def _exact(
         self, gram: np.ndarray, sums: np.ndarray, spectrum: np.ndarray
