@@ -1,8 +1,8 @@
 """A classifier built on the layers of a pretrained network: three closed-form steps, without backpropagation.
 
     1. every layer l:  X_l -> Phi_l, low-rank features from landmarks                             [tang, Sec. 3.3.1]
-    2. mu: equal variances of all layers, or, where left-out errors are clearly lower,
-       mu = argmax over mu >= 0 of CKA(sum_l mu_l Phi_l Phi_l^T, Y Y^T), usually few layers         [tang, Eq. 3.3]
+    2. mu = argmax over mu >= 0 of CKA(sum_l mu_l Phi_l Phi_l^T, Y Y^T), usually few layers         [tang, Eq. 3.3]
+       or equal variances of all layers, or the mean of both: what has the lowest left-out error
     3. kernel ridge regression of one-hot Y on [mu_l^(1/2) Phi_l], by Nyström features            [tang, Sec. 3.3.3]
 
 The ridge penalty, the kernel and its width are chosen by leave-one-out errors, which are exact for step 3 and do not
@@ -10,9 +10,9 @@ know that steps 1 and 2 saw the row (labels enter step 2, in as many numbers as 
 take part by transductive ridge regression [tang, Sec. 3.4.3], weighted by leave-one-out. Probabilities are a softmax
 whose temperature makes the leave-one-out predictions most likely [guo].
 
-Differs from [tang, ch. 3]: all layers and a linear kernel compete, because choosing layers by alignment costs more than
-it gains on most data (docs/alignment.md); landmarks are chosen rows, not signed sums; alignment is centred and
-unbiased; the width follows the median rule instead of max |x|^2 / 2; alpha is relative to the features' variance.
+Differs from [tang, ch. 3]: all layers and a linear kernel compete, because no choice is best on all data; landmarks are
+chosen rows, not signed sums; alignment is centred and unbiased; the width follows the median rule instead of
+max |x|^2 / 2; alpha is relative to the features' variance.
 
 Two passes, where the thesis speaks of one: steps 1 and 2 see `selection_rows` rows, whose outputs of all layers are
 kept meanwhile (selection_rows x sum of widths); then the other rows go through the network, batch by batch, and only
@@ -41,7 +41,6 @@ from krepes.alignment.layers.three_steps import (
     as_landmark_rule,
     candidate_kernels,
     choose_layers,
-    clearly_better,
     kernel_ridge,
     low_rank_map,
 )
@@ -58,7 +57,7 @@ from krepes.regression import LeaveOneOutRidge, TransductiveRidge, temperature
 from krepes.regression.ridge import ALPHAS
 from krepes.regression.transductive import BETAS
 
-WEIGHTINGS = ("uniform", "alignment")
+WEIGHTINGS = ("uniform", "alignment", "mean")
 
 
 class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
@@ -80,9 +79,9 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
         "auto" compares a linear kernel, Gaussian ones, and sums of both, by leave-one-out errors.
     landmarks : LandmarkSelector, name, or "countsketch", default="pivoted_cholesky"
         "countsketch" makes signed sums of rows the landmarks of layers, as published.
-    weighting : "auto", "uniform" or "alignment", default="auto"
+    weighting : "auto", "uniform", "alignment" or "mean", default="auto"
         "uniform" takes all layers, each with the same variance; "alignment" takes those that together align best with
-        the labels. "auto" takes "uniform" unless "alignment" has clearly lower leave-one-out errors.
+        the labels; "mean" lies halfway between. "auto" takes the one with the lowest leave-one-out error.
     lengthscale_factors : sequence of float, default=(0.5, 1, 2)
         Multiples of the median lengthscale to choose from by leave-one-out, for kernels whose lengthscale is
         "median".
@@ -254,16 +253,15 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
         found = {name: choose_layers(low, codes, name) for name in WEIGHTINGS}
         if len(low) == 1:
             return found["uniform"]
-        Y, predictions = np.eye(len(self.classes_))[codes], {}
+        Y = np.eye(len(self.classes_))[codes]
         for name, (scores, _) in found.items():
             used = [
                 low[s.layer] * np.sqrt(s.share / low[s.layer].var(axis=0).sum()) for s in scores if s.share
             ]
             Z = np.hstack(used)
-            predictions[name] = self._ridge(Z, Y, Z[:0], generator)[1].loo_predictions_
-            self.left_out_errors_[name] = float(np.square(predictions[name] - Y).sum(axis=1).mean())
-        aligned = clearly_better(predictions["alignment"], predictions["uniform"], Y)
-        return found["alignment" if aligned else "uniform"]
+            left_out = self._ridge(Z, Y, Z[:0], generator)[1].loo_predictions_
+            self.left_out_errors_[name] = float(np.square(left_out - Y).sum(axis=1).mean())
+        return found[min(self.left_out_errors_, key=self.left_out_errors_.__getitem__)]
 
     def _ridge(
         self, Z: np.ndarray, Y: np.ndarray, free: np.ndarray, generator: torch.Generator
