@@ -82,7 +82,7 @@ def test_what_the_number_of_classes_explains_is_taken_out():
         assert row[1] > 0.9
         assert abs(row[3]) < 0.4
         assert row[5] is None or row[5] == pytest.approx(1.0)
-    assert len(found.draw().axes) == 5
+    assert len(found.draw().axes) == 6
 
 
 def test_transferability_needs_its_folders():
