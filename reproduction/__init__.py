@@ -6,6 +6,7 @@ from reproduction.experiments import Conditions, Experiment, Findings, write_fin
 from reproduction.initialization import INITIALIZATION
 from reproduction.landmark_rules import LANDMARK_RULES
 from reproduction.layer_transfer import LAYER_TRANSFER
+from reproduction.network_training import NETWORK_TRAINING
 from reproduction.preconditioning import PRECONDITIONING
 from reproduction.pruning import PRUNING
 from reproduction.published_tables import Cell, Run, Size, Table
@@ -24,6 +25,7 @@ _EXPERIMENTS: tuple[Experiment, ...] = (
     SKETCH_ACCURACY,
     TRANSFER_RANKING,
     LAYER_TRANSFER,
+    NETWORK_TRAINING,
     PRUNING,
     DENOISING,
     SMALL_DATA_CLASSIFICATION,

@@ -33,7 +33,7 @@ def reproduce(
             metavar="NAME",
             help="table1 (tangent kernels and networks), table2 (preconditioners), table4 (initialisation), "
             "table5 (losses and landmark rules), autoencoder-gap (the autoencoder of table5, one change at a time); of "
-            "alignment: sketch, transferability, layer-transfer, pruning; "
+            "alignment: sketch, transferability, layer-transfer, network-training, pruning; "
             "of small data: denoising, small-data-classification, small-data-networks.",
         ),
     ],

@@ -27,7 +27,15 @@ if TYPE_CHECKING:
 
 DATASETS = ("cifar10", "mnist")
 RESOLUTION, CLASS_COUNTS, ROWS_PER_CLASS = 64, (2, 3, 5, 8), (15, 30, 60)
-SCORES = ("log CKA", "log sketched CKA", "LogME", "H-score", "H-score as published", "LEEP")
+SCORES = (
+    "accuracy left out",
+    "log CKA",
+    "log sketched CKA",
+    "LogME",
+    "H-score",
+    "H-score as published",
+    "LEEP",
+)
 
 
 @dataclass(frozen=True)
@@ -67,10 +75,17 @@ def accuracy(Z: np.ndarray, y: np.ndarray, task: TransferTask) -> float:
 
 def scores(Z: np.ndarray, y: np.ndarray, probabilities: np.ndarray | None) -> dict[str, float]:
     """Every score on the rows of a task."""
-    wanted = ("log_cka", "logme", "h_score", "h_score_published")
+    wanted = ("leave_one_out", "log_cka", "logme", "h_score", "h_score_published")
     exact = TransferStatistics(y, scores=wanted).update(Z).score()
     sketched = TransferStatistics(y, scores=("log_cka",), method="sketch", n_permutations=1).update(Z).score()
-    found = (exact.log_cka, sketched.log_cka, exact.logme, exact.h_score, exact.h_score_published)
+    found = (
+        exact.leave_one_out,
+        exact.log_cka,
+        sketched.log_cka,
+        exact.logme,
+        exact.h_score,
+        exact.h_score_published,
+    )
     values = dict(zip(SCORES, found))
     return values if probabilities is None else values | {"LEEP": leep(probabilities, y)}
 
@@ -174,7 +189,7 @@ def _summary(table: list[tuple[Any, ...]], results: list[dict[str, Any]]) -> tup
     for row in results:
         by_task.setdefault(row["task"], []).append(row["accuracy"])
     each = np.array(list(by_task.values()))
-    first = table[0]
+    first = table[SCORES.index("log CKA")]
     return (
         f"{len(each)} tasks, {each.shape[1]} layers of {len(_models(results))} networks. log CKA correlates with "
         f"accuracy by {first[1]:.2f} between tasks, {first[3]:.2f} with the task's size held fixed.",

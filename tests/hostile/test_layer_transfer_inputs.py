@@ -117,7 +117,7 @@ def test_layers_that_were_not_chosen_may_be_left_out(rows):
     X, y = rows
     X["a"] = np.column_stack([y, y, y]).astype(float)
     X["b"] = np.tile([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], (5, 1))  # has nothing to do with y
-    model = fitted(X, y)
+    model = fitted(X, y, weighting="alignment")
     assert model.layers_ == ["a"]
     assert np.array_equal(model.predict({"a": X["a"]}), y)
 
@@ -143,7 +143,7 @@ def test_constant_layers_are_refused_if_all_are():
 def test_labels_that_no_layer_knows_are_warned_about():
     X = np.tile([[1.0], [1.0], [-1.0], [-1.0]], (5, 1))
     with warns_of(UserWarning, "layer", "aligns"):
-        model = fitted({"a": X, "b": 2 * X}, np.arange(20) % 2)
+        model = fitted({"a": X, "b": 2 * X}, np.arange(20) % 2, weighting="alignment")
     assert [s.share for s in model.alignments_] == pytest.approx([0.5, 0.5])
 
 

@@ -66,7 +66,7 @@ def test_one_layer_and_the_linear_kernel_are_ridge_regression(task):
 def test_the_scores_are_kernel_ridge_regression_on_the_weighted_layers(task):
     """With all rows as landmarks: (K + lam I)^-1 on centred features, K Gaussian of the concatenated layers."""
     X, y = task[:2]
-    model = LayerTransferClassifier(random_state=0).fit(X, y)
+    model = LayerTransferClassifier(kernel="gaussian", random_state=0).fit(X, y)
     Z = np.hstack([X[name] * mu**0.5 for name, mu in zip(model.layers_, model.weights_)])
     Z /= Z.var(axis=0).sum() ** 0.5
     K = Gaussian(model.kernel_.lengthscale)(Z).numpy()
@@ -185,16 +185,48 @@ def test_the_temperature_makes_leave_one_out_predictions_more_likely(task):
 
 def test_the_width_with_the_smallest_leave_one_out_error_is_taken(task):
     X, y = task[:2]
+    given = {"kernel": "gaussian", "landmarks": "uniform", "random_state": 0}
     errors = {}
     for factor in (0.3, 1.0, 3.0):
-        one = LayerTransferClassifier(lengthscale_factors=(factor,), landmarks="uniform", random_state=0).fit(
-            X, y
-        )
+        one = LayerTransferClassifier(lengthscale_factors=(factor,), **given).fit(X, y)
         errors[one.kernel_.lengthscale] = one.machine_.errors_.min()
-    model = LayerTransferClassifier(lengthscale_factors=(0.3, 1, 3), landmarks="uniform", random_state=0).fit(
-        X, y
-    )
+    model = LayerTransferClassifier(lengthscale_factors=(0.3, 1, 3), **given).fit(X, y)
     assert model.kernel_.lengthscale == pytest.approx(min(errors, key=errors.get))
+
+
+def test_linear_and_gaussian_kernels_and_their_sums_compete_by_leave_one_out(task):
+    """kernel="auto" is never worse, on rows left out, than a linear or a Gaussian kernel alone."""
+    X, y = task[:2]
+    given = {"weighting": "uniform", "random_state": 0}
+    alone = [LayerTransferClassifier(kernel=k, **given).fit(X, y) for k in ("linear", "gaussian")]
+    both = LayerTransferClassifier(**given).fit(X, y)
+    assert both.machine_.errors_.min() <= min(each.machine_.errors_.min() for each in alone) * (1 + 1e-9)
+
+
+def test_rows_left_out_choose_the_weights_of_layers():
+    """One layer of many that has the classes gets nearly all the weight; layers that all have them, all some."""
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 3
+    noise = {f"noise {i}": rng.normal(size=(120, 20)) for i in range(20)}
+    one_has_it = {"good": one_hot(y) + 0.3 * rng.normal(size=(120, 3)), **noise}
+    model = LayerTransferClassifier(random_state=0).fit(one_has_it, y)
+    errors = model.left_out_errors_
+    assert errors["alignment"] < errors["mean"] < errors["uniform"]
+    assert max(model.alignments_, key=lambda score: score.share).layer == "good"
+    assert "rows left out" in model.summary()
+    all_have_it = {f"layer {i}": one_hot(y) + rng.normal(size=(120, 3)) for i in range(5)}
+    model = LayerTransferClassifier(random_state=0).fit(all_have_it, y)
+    assert min(score.share for score in model.alignments_) > 0.1
+
+
+def test_mean_weights_give_every_layer_the_mean_of_both_shares(task):
+    X, y = task[:2]
+    shares = {}
+    for weighting in ("uniform", "alignment", "mean"):
+        model = LayerTransferClassifier(weighting=weighting, random_state=0).fit(X, y)
+        shares[weighting] = np.array([score.share for score in model.alignments_])
+        assert not model.left_out_errors_
+    np.testing.assert_allclose(shares["mean"], (shares["uniform"] + shares["alignment"]) / 2, atol=1e-12)
 
 
 @pytest.fixture(scope="module")

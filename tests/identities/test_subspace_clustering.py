@@ -394,3 +394,27 @@ def test_separate_components_are_the_clusters():
     values, _ = leading_eigenpairs(W, 4, np.random.default_rng(0))
     assert relative_gap(values, 3) == pytest.approx(1.0)
     assert estimate_n_clusters(values) == 3
+
+
+@pytest.mark.parametrize("rank", [6, 4], ids=["positive definite", "of rank 4"])
+def test_lemma_1_the_precision_matrix_makes_what_is_kept_isotropic(rank):
+    """[zou, Lemma 1]: (Sigma + s I)^(-1/2) Sigma (Sigma + s I)^(-1/2) tends to the projector on Sigma's range.
+
+    That is I where Sigma is positive definite. The lemma's covariance is the transpose of the true one, J P J^T for a
+    map with the Jacobian J and Sigma = J^T J; both have the same eigenvalues, D / (D + s).
+    """
+    rng = np.random.default_rng(0)
+    J = torch.from_numpy(rng.normal(size=(6, rank)) @ rng.normal(size=(rank, 6)))
+    Sigma = J.mT @ J
+    D, U = torch.linalg.eigh(Sigma)
+    range_of = U[:, -rank:] @ U[:, -rank:].mT
+    for s in (1e-2, 1e-4, 1e-6):
+        projection = Inverse(filter=s, relative=False)
+        root = projection.root(Sigma) * projection.gains(D.flip(0).clamp(min=0)).max().sqrt()
+        ours = root @ Sigma @ root
+        smallest = D[-rank].item()
+        torch.testing.assert_close(ours, range_of, atol=1.5 * s / smallest + 1e-7, rtol=0)
+        true = J @ root @ root @ J.mT
+        torch.testing.assert_close(
+            torch.linalg.eigvalsh(true), torch.linalg.eigvalsh(ours), atol=1e-8, rtol=0
+        )

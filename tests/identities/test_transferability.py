@@ -20,10 +20,12 @@ from krepes.alignment import (
 )
 from krepes.alignment.similarity.augmented_grams import AugmentedGrams
 from krepes.alignment.similarity.sketched_cka import Sketches
+from krepes.regression import LeaveOneOutRidge
+from krepes.regression.ridge import ALPHAS
 from refusals import refuses
 from transfer_oracles import naive_h_score, naive_leep, naive_logme, naive_shrunk_h_score, published_logme
 
-SCORES = ("log_cka", "logme", "h_score", "h_score_regularized", "h_score_published")
+SCORES = ("leave_one_out", "log_cka", "logme", "h_score", "h_score_regularized", "h_score_published")
 EXACT = {"scores": SCORES, "method": "exact"}
 SKETCH = {"method": "sketch", "n_buckets": 64, "n_permutations": 9}
 
@@ -36,9 +38,9 @@ def problem(n: int = 240, d: int = 7, n_classes: int = 3, signal: float = 0.7, s
 
 
 def values(scores) -> np.ndarray:
-    names = ("cka", "null_mean", "null_sd", "p_value", *SCORES[1:])
+    names = ("cka", "null_mean", "null_sd", "p_value", "leave_one_out", *SCORES[2:])
     found = np.array([getattr(scores, name) for name in names])
-    return found[:4] if scores.method == "sketch" else found
+    return found[:5] if scores.method == "sketch" else found
 
 
 @pytest.mark.parametrize(("n", "d"), [(60, 5), (25, 40)], ids=["d<n", "d>n"])
@@ -247,7 +249,7 @@ def test_the_table_is_sorted_printed_and_drawn():
     found = transferability(models, y, probabilities=theta)
     assert found.ranking == ["good", "noise", "constant"]
     assert found.ranking[0] == "good"
-    assert list(found.scores) == ["log_cka", "logme", "h_score", "leep"]
+    assert list(found.scores) == ["leave_one_out", "log_cka", "logme", "h_score", "leep"]
     lines = str(found).splitlines()
     assert [line.split()[0] for line in lines[:4]] == ["model", "good", "noise", "constant"]
     assert found.to_frame()["model"].tolist() == found.ranking
@@ -255,7 +257,7 @@ def test_the_table_is_sorted_printed_and_drawn():
     assert found.scores["leep"][2] == pytest.approx(naive_leep(theta["good"], y), rel=1e-10)
     by_logme = transferability(models, y, rank_by="logme")
     assert by_logme.ranking[0] == "good"
-    assert len(plot_transferability(found).axes) == 4
+    assert len(plot_transferability(found).axes) == 5
 
 
 def test_wide_features_keep_no_square_matrix():
@@ -269,7 +271,7 @@ def test_wide_features_keep_no_square_matrix():
     for names in (None, ("log_cka",)):
         sketched = TransferStatistics(y, scores=names, method="sketch", n_permutations=9).update(X)
         assert isinstance(sketched.result().features, Sketches)
-    assert list(transferability({"x": X}, y, method="sketch").scores) == ["log_cka"]
+    assert list(transferability({"x": X}, y, method="sketch").scores) == ["leave_one_out", "log_cka"]
 
 
 def test_the_printed_table_says_how_each_number_was_found_and_leaves_undefined_ones_blank():
@@ -290,3 +292,67 @@ def test_the_printed_table_says_how_each_number_was_found_and_leaves_undefined_o
     plain = str(transferability({"wide": models["wide"]}, y))
     assert "CKA by" not in plain
     assert len(plain.splitlines()) == 2
+
+
+def without_each_row(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Whether each row is predicted right by a ridge regression of all others, penalty by their left-out errors."""
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    Y, n = one_hot(y), len(X)
+    units = np.square(Z).sum() / min(n - 1, Z.shape[1])
+    found = {}
+    for alpha in ALPHAS:
+        predicted = np.empty_like(Y)
+        for i in range(n):
+            others = np.arange(n) != i
+            mean, centre = Y[others].mean(axis=0), Z[others].mean(axis=0)
+            F = Z[others] - centre
+            W = np.linalg.solve(F.T @ F + alpha * units * np.eye(F.shape[1]), F.T @ (Y[others] - mean))
+            predicted[i] = mean + (Z[i] - centre) @ W
+        found[np.square(predicted - Y).sum()] = predicted.argmax(axis=1) == Y.argmax(axis=1)
+    return found[min(found)]
+
+
+@pytest.mark.parametrize(("n", "d"), [(60, 5), (25, 40)], ids=["d<n", "d>n"])
+def test_left_out_accuracy_is_that_of_fits_without_each_row(n, d):
+    X, y = problem(n, d, signal=1.5)
+    found = TransferStatistics(y).update(X).score()
+    np.testing.assert_array_equal(found.left_out.right, without_each_row(X, y))
+    assert found.leave_one_out == found.left_out.right.mean()
+
+
+def test_left_out_rows_are_the_same_however_features_arrive(monkeypatch):
+    monkeypatch.setattr("krepes.alignment.transfer.left_out.MOST_ROWS", 60)
+    X, y = problem()
+    whole = TransferStatistics(y).update(X).score()
+    first, second = (
+        TransferStatistics(y).update(X[:100]),
+        TransferStatistics(y).update(X[100:], first_row=100),
+    )
+    parts = second.merge(first).score()
+    assert len(whole.left_out.rows) == 60
+    np.testing.assert_array_equal(parts.left_out.rows, whole.left_out.rows)
+    np.testing.assert_array_equal(parts.left_out.right, whole.left_out.right)
+    assert parts.leave_one_out == whole.leave_one_out
+
+
+def test_models_that_rows_left_out_cannot_tell_apart_are_level():
+    X, y = problem(300, signal=2.0)
+    rng = np.random.default_rng(0)
+    models = {"noise": rng.normal(size=(300, 5)), "good": X, "as good": X @ rng.normal(size=(7, 7))}
+    found = transferability(models, y)
+    assert set(found.level) == {"good", "as good"}
+    assert found.ranking[-1] == "noise"
+    assert "cannot tell these apart" in str(found)
+    assert not transferability(models, y, scores=("logme",)).level
+
+
+def test_the_standard_error_of_left_out_accuracy_holds_the_accuracy_on_new_rows():
+    """Within two standard errors in at least 90 % of draws; 60 rows to learn from, 4000 to test on."""
+    hits = []
+    for seed in range(60):
+        X, y = problem(4060, signal=0.7, seed=seed)
+        found = TransferStatistics(y[:60]).update(X[:60]).score()
+        ridge = LeaveOneOutRidge().fit(X[:60], one_hot(y)[:60])
+        tested = (ridge.predict(X[60:]).argmax(axis=1) == y[60:]).mean()
+        hits.append(abs(found.leave_one_out - tested) <= 2 * found.leave_one_out_error)
+    assert np.mean(hits) >= 0.9

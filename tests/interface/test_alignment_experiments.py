@@ -35,6 +35,20 @@ def test_the_published_sketch_is_too_large_and_the_debiased_is_not(tmp_path):
         assert errors[spectrum, buckets, "debiased"] < errors[spectrum, buckets, "as published"] / 2
 
 
+@pytest.mark.skipif(not (SHARED / "data").is_dir(), reason="there is no folder shared/data")
+def test_layers_are_looked_at_while_a_network_learns():
+    found = EXPERIMENTS["network-training"].run(Conditions(data=SHARED / "data", rows=1000, repeats=1))
+    assert [row[0] for row in found.table] == [
+        "convolution 1",
+        "convolution 2",
+        "dense 1",
+        "dense 2",
+        "output",
+    ]
+    assert all(0 < row[3] < 1 for row in found.table)
+    assert "of widths 10 to 64" in found.summary[-1]
+
+
 def test_tasks_keep_training_and_test_rows_apart_and_draw_all_class_counts():
     y = np.random.default_rng(0).integers(0, 10, 400)
     tasks = draw_tasks("mnist", y, 8, np.random.default_rng(1))
@@ -68,7 +82,7 @@ def test_what_the_number_of_classes_explains_is_taken_out():
         assert row[1] > 0.9
         assert abs(row[3]) < 0.4
         assert row[5] is None or row[5] == pytest.approx(1.0)
-    assert len(found.draw().axes) == 5
+    assert len(found.draw().axes) == 6
 
 
 def test_transferability_needs_its_folders():

@@ -1,13 +1,15 @@
 """Alignment: compare representations, choose models and layers, prune ensembles."""
 
-from krepes.alignment.figures import plot_alignment, plot_transferability
+from krepes.alignment.figures import plot_transferability
 from krepes.alignment.inputs import one_hot
+from krepes.alignment.layers.network_comparison import NetworkComparison, compare
 from krepes.alignment.layers.recording import iter_layers, layer_names, sketch_layers
 from krepes.alignment.layers.three_steps import LayerScore
 from krepes.alignment.layers.transfer_classifier import LayerTransferClassifier
 from krepes.alignment.pruning.prune_ensemble import prune_ensemble
 from krepes.alignment.pruning.pruned_ensemble import MemberRow, PrunedEnsemble, Savings
 from krepes.alignment.similarity.cka import AlignmentTest, StreamedCKA, cka, cka_test
+from krepes.alignment.similarity.heat_map import plot_alignment
 from krepes.alignment.similarity.kernel_combination import (
     AlignmentSelector,
     Combination,
@@ -30,6 +32,7 @@ __all__ = [
     "LayerScore",
     "LayerTransferClassifier",
     "MemberRow",
+    "NetworkComparison",
     "PrunedEnsemble",
     "Savings",
     "SketchedCKA",
@@ -42,6 +45,7 @@ __all__ = [
     "cka_test",
     "combine_kernels",
     "combine_sketches",
+    "compare",
     "h_score",
     "iter_layers",
     "layer_names",

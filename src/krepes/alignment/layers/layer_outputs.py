@@ -10,9 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
-from torch import nn
+from torch import Tensor, nn
 
-from krepes.alignment.layers.recording import NetworkRows, iter_layers, layer_names, takes_tokens
+from krepes.alignment.layers.recording import (
+    NetworkRows,
+    iter_layers,
+    layer_names,
+    takes_names,
+    takes_tokens,
+)
 from krepes.base.blocks import row_blocks
 from krepes.base.validation import as_flat_matrix, check_same_rows, check_squares
 
@@ -79,7 +85,7 @@ class LayerOutputs:
         self.names: list[str] = []
         self.columns: dict[str, list[str]] = {}
         if module is not None:
-            if are_layers(X):
+            if are_layers(X) and not takes_names(module, X):
                 raise TypeError("X is {layer: features}, but the network takes rows: give network=None.")
             self.rows = NetworkRows(X)
             if self.rows.first.ndim < 2:
@@ -151,7 +157,8 @@ class LayerOutputs:
                 yield block, {name: self.given[name][rows[block]] for name in layers}
             return
         for block, X in self.rows.chosen(rows, self.batch_rows):
-            X = X if X.is_floating_point() or takes_tokens(self.module, X) else X.float() / self.divisor
+            if isinstance(X, Tensor) and not (X.is_floating_point() or takes_tokens(self.module, X)):
+                X = X.float() / self.divisor
             size, pool = len(X), self.pool
             for _, found in iter_layers(self.module, X, layers, batch_rows=size, pool=pool, rows=rows[block]):
                 yield block, found

@@ -10,13 +10,15 @@ by any rule of `krepes.landmarks`, or, as published, signed sums of rows ("count
 Sums of rows are for the linear kernel only: for a Gaussian kernel they lie where no row is, and the error of the kernel
 was 0.19 instead of 0.0025 (digits, 200 landmarks). Cost O(n m d) and O(n m^2) for the choice.
 
-2. Weights of layers, so that their kernels together align best with the classes.
+2. Weights of layers: "uniform" ones, which give every layer the same variance; those with which the layers' kernels
+   together align best with the classes, "alignment"; or "mean", halfway between. Left-out errors of step 3 decide.
 
-3. Kernel ridge regression on the weighted features, its width and penalty chosen by leave-one-out:
+3. Kernel ridge regression on the weighted features, its kernel, width and penalty chosen by leave-one-out:
 
-    f(x) = W^T phi(x) + b,   phi the Nyström features of a Gaussian kernel on landmarks        [tang, Sec. 3.3.3]
+    f(x) = W^T phi(x) + b,   phi the Nyström features of a kernel on landmarks                 [tang, Sec. 3.3.3]
 
-Landmarks are chosen without labels, so that leave-one-out errors of the ridge step hold for the whole step.
+   a linear kernel, Gaussian kernels of several widths, or sums of both. Differs from [tang]: Gaussian ones only.
+   Landmarks are chosen without labels, so that leave-one-out errors of the ridge step hold for the whole step.
 """
 
 from __future__ import annotations
@@ -33,7 +35,6 @@ from krepes.alignment.similarity.cka import cka
 from krepes.alignment.similarity.kernel_combination import combine_kernels
 from krepes.alignment.similarity.sketched_cka import SketchedCKA
 from krepes.base.components import resolve
-from krepes.base.reporting import warn
 from krepes.kernels import Kernel, Linear, as_kernel
 from krepes.landmarks import LandmarkSelector
 from krepes.landmarks.nystrom import NystromMap
@@ -101,7 +102,7 @@ def choose_layers(
     """Every layer's score, and the alignment of the weighted layers together.
 
     Weights have 2-norm 1. With fewer than four rows, or if no layer aligns better than chance, they are as with
-    "uniform": every layer has the same variance.
+    "uniform": every layer has the same variance. "mean" gives each layer the mean of both shares of the variance.
 
     >>> y = np.array([0, 1] * 10)
     >>> layers = {"a": np.arange(20.0)[:, None] ** 2 % 7, "b": 5.0 * y[:, None]}
@@ -121,10 +122,11 @@ def choose_layers(
     if len(codes) >= FEWEST_ROWS:
         found = combine_kernels(features, Y)
         alone = found.alone
-        if weighting == "alignment" and found.weights.any():
-            weights = found.weights
-        elif weighting == "alignment" and len(features) > 1:
-            warn("No layer aligns with y better than chance; all are used, with equal variance.")
+        if weighting != "uniform" and found.weights.any():
+            aligned = found.weights
+            if weighting == "mean":  # of kernels with a total variance of 1 each
+                aligned = aligned / (aligned @ variances) + weights / (weights @ variances)
+            weights = aligned / np.linalg.norm(aligned)
     share = weights * variances
     share = share / share.sum()
     together = np.hstack([Z * np.sqrt(mu) for Z, mu in zip(features.values(), weights) if mu > 0])
@@ -138,10 +140,16 @@ def candidate_kernels(
 ) -> list[Kernel]:
     """The kernel with its data-dependent numbers found, at several multiples of the median lengthscale.
 
+    "auto" are linear and Gaussian kernels, and sums of both; the rows have a total variance of 1, which makes the parts
+    of a sum alike.
+
     >>> Z = np.array([[0.0], [2.0]])
     >>> [k.lengthscale for k in candidate_kernels("laplacian", Z, (0.5, 1.0), torch.Generator())]
     [1.0, 2.0]
     """
+    if isinstance(kernel, str) and kernel == "auto":
+        gaussian = candidate_kernels("gaussian", Z, factors, generator)
+        return [Linear(), *gaussian, *(Linear() + each for each in gaussian)]
     given = as_kernel(kernel)
     fitted = given.fitted(torch.as_tensor(Z), generator)
     if not isinstance(getattr(given, "lengthscale", None), str):

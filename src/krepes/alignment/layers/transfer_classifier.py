@@ -2,15 +2,17 @@
 
     1. every layer l:  X_l -> Phi_l, low-rank features from landmarks                             [tang, Sec. 3.3.1]
     2. mu = argmax over mu >= 0 of CKA(sum_l mu_l Phi_l Phi_l^T, Y Y^T), usually few layers         [tang, Eq. 3.3]
-    3. Gaussian-kernel ridge regression of one-hot Y on [mu_l^(1/2) Phi_l], by Nyström features   [tang, Sec. 3.3.3]
+       or equal variances of all layers, or the mean of both: what has the lowest left-out error
+    3. kernel ridge regression of one-hot Y on [mu_l^(1/2) Phi_l], by Nyström features            [tang, Sec. 3.3.3]
 
-The ridge penalty and the kernel's width are chosen by leave-one-out errors, which are exact for step 3 and do not know
-that steps 1 and 2 saw the row (labels enter step 2, in as many numbers as there are layers). Rows without labels take
-part by transductive ridge regression [tang, Sec. 3.4.3], weighted by leave-one-out. Probabilities are a softmax whose
-temperature makes the leave-one-out predictions most likely [guo].
+The ridge penalty, the kernel and its width are chosen by leave-one-out errors, which are exact for step 3 and do not
+know that steps 1 and 2 saw the row (labels enter step 2, in as many numbers as there are layers). Rows without labels
+take part by transductive ridge regression [tang, Sec. 3.4.3], weighted by leave-one-out. Probabilities are a softmax
+whose temperature makes the leave-one-out predictions most likely [guo].
 
-Differs from [tang, ch. 3]: landmarks are chosen rows, not signed sums; alignment is centred and unbiased; the width
-follows the median rule instead of max |x|^2 / 2; alpha is relative to the features' variance.
+Differs from [tang, ch. 3]: all layers and a linear kernel compete, because no choice is best on all data; landmarks are
+chosen rows, not signed sums; alignment is centred and unbiased; the width follows the median rule instead of
+max |x|^2 / 2; alpha is relative to the features' variance.
 
 Two passes, where the thesis speaks of one: steps 1 and 2 see `selection_rows` rows, whose outputs of all layers are
 kept meanwhile (selection_rows x sum of widths); then the other rows go through the network, batch by batch, and only
@@ -36,6 +38,7 @@ from krepes.alignment.inputs import KernelChoice
 from krepes.alignment.layers.layer_outputs import MATRIX, LayerOutputs, Pool, are_layers, recorded
 from krepes.alignment.layers.recording import NetworkRows
 from krepes.alignment.layers.three_steps import (
+    LayerScore,
     as_landmark_rule,
     candidate_kernels,
     choose_layers,
@@ -44,6 +47,7 @@ from krepes.alignment.layers.three_steps import (
 )
 from krepes.base.components import Component, named_parts
 from krepes.base.display import text_table
+from krepes.base.reporting import warn
 from krepes.base.validation import as_array, check_choice, check_count, estimator_rows
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector, PivotedCholesky
@@ -54,10 +58,12 @@ from krepes.regression import LeaveOneOutRidge, TransductiveRidge, temperature
 from krepes.regression.ridge import ALPHAS
 from krepes.regression.transductive import BETAS
 
+WEIGHTINGS = ("uniform", "alignment", "mean")
+
 
 @dataclass(eq=False, repr=False)
 class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
-    """Classes from the layers of a network: choose layers by alignment, then kernel ridge regression on them.
+    """Classes from the layers of a network: weigh the layers, then kernel ridge regression on all of them together.
 
     Parameters
     ----------
@@ -71,11 +77,13 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
         Landmarks of the kernel in step 3.
     n_features_per_layer : int, default=256
         Landmarks of every layer, and so at most that many features.
-    kernel : Kernel or name, default="gaussian"
+    kernel : "auto", Kernel or name, default="auto"
+        "auto" compares a linear kernel, Gaussian ones, and sums of both, by leave-one-out errors.
     landmarks : LandmarkSelector, name, or "countsketch", default="pivoted_cholesky"
         "countsketch" makes signed sums of rows the landmarks of layers, as published.
-    weighting : "alignment" or "uniform", default="alignment"
-        "uniform" takes all layers, each with the same variance.
+    weighting : "auto", "uniform", "alignment" or "mean", default="auto"
+        "uniform" takes all layers, each with the same variance; "alignment" takes those that together align best with
+        the labels; "mean" lies halfway between. "auto" takes the one with the lowest leave-one-out error.
     lengthscale_factors : sequence of float, default=(0.5, 1, 2)
         Multiples of the median lengthscale to choose from by leave-one-out, for kernels whose lengthscale is
         "median".
@@ -103,6 +111,9 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
         does not depend on the layer's scale.
     alignment_ : float
         Alignment of the weighted layers together with the labels; NaN with fewer than 4 labelled rows.
+    left_out_errors_ : {weighting: float}
+        Mean squared leave-one-out errors of one-hot labels, of the weightings that were tried on `selection_rows`;
+        empty if one was asked for.
     alpha_, beta_, temperature_ : float
         beta_ is 0 without unlabelled rows.
     kernel_ : Kernel
@@ -130,9 +141,9 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
     layers: Sequence[str] | None = None
     n_landmarks: int = 1000
     n_features_per_layer: int = 256
-    kernel: KernelChoice = "gaussian"
+    kernel: KernelChoice = "auto"
     landmarks: str | LandmarkSelector = "pivoted_cholesky"
-    weighting: str = "alignment"
+    weighting: str = "auto"
     lengthscale_factors: Sequence[float] | np.ndarray = (0.5, 1.0, 2.0)
     alphas: Sequence[float] | np.ndarray = ALPHAS
     betas: Sequence[float] | np.ndarray = BETAS
@@ -193,8 +204,8 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
             maps[name] = low_rank_map(outputs_of[name], self.n_features_per_layer, rule, generator)
             low[name] = maps[name](outputs_of.pop(name)).numpy()
         n_labelled = len(kept[0])
-        self.alignments_, self.alignment_ = choose_layers(
-            {name: Z[:n_labelled] for name, Z in low.items()}, codes[kept[0]], self.weighting
+        self.alignments_, self.alignment_ = self._weighed(
+            {name: Z[:n_labelled] for name, Z in low.items()}, codes[kept[0]], generator
         )
         chosen = [score for score in self.alignments_ if score.weight > 0]
         self.layers_ = [score.layer for score in chosen]
@@ -214,19 +225,48 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
             found.append(Z)
         return np.concatenate(found)
 
-    def _fit_machine(
-        self, Z: np.ndarray, free: np.ndarray, codes: np.ndarray, generator: torch.Generator
-    ) -> None:
-        """Step 3 for labelled and unlabelled features."""
+    def _weighed(
+        self, low: dict[str, np.ndarray], codes: np.ndarray, generator: torch.Generator
+    ) -> tuple[list[LayerScore], float]:
+        """Step 2: scores and weights of all layers, and their alignment together."""
+        self.left_out_errors_: dict[str, float] = {}
+        if self.weighting != "auto":
+            scores, alignment = choose_layers(low, codes, self.weighting)
+            if self.weighting == "alignment" and len(low) > 1 and all(s.alignment <= 0 for s in scores):
+                warn("No layer aligns with y better than chance; all are used, with equal variance.")
+            return scores, alignment
+        found = {name: choose_layers(low, codes, name) for name in WEIGHTINGS}
+        if len(low) == 1:
+            return found["uniform"]
+        Y = np.eye(len(self.classes_))[codes]
+        for name, (scores, _) in found.items():
+            used = [
+                low[s.layer] * np.sqrt(s.share / low[s.layer].var(axis=0).sum()) for s in scores if s.share
+            ]
+            Z = np.hstack(used)
+            left_out = self._ridge(Z, Y, Z[:0], generator)[1].loo_predictions_
+            self.left_out_errors_[name] = float(np.square(left_out - Y).sum(axis=1).mean())
+        return found[min(self.left_out_errors_, key=self.left_out_errors_.__getitem__)]
+
+    def _ridge(
+        self, Z: np.ndarray, Y: np.ndarray, free: np.ndarray, generator: torch.Generator
+    ) -> tuple[NystromMap, LeaveOneOutRidge]:
+        """Step 3: features of the kernel with the lowest left-out errors, and ridge regression on them."""
         rows = torch.as_tensor(np.concatenate([Z, free]))
         kernels = candidate_kernels(self.kernel, rows.numpy(), self.lengthscale_factors, generator)
         rule = as_landmark_rule(self.landmarks)
         # Sums of rows are for layers only, where the kernel is linear.
         rule = PivotedCholesky() if isinstance(rule, str) else rule
-        Y = np.eye(len(self.classes_))[codes]
-        self._nystrom, ridge = kernel_ridge(
+        return kernel_ridge(
             Z, Y, kernels, lambda k: rows[rule.select(rows, k, self.n_landmarks, generator)], self.alphas
         )
+
+    def _fit_machine(
+        self, Z: np.ndarray, free: np.ndarray, codes: np.ndarray, generator: torch.Generator
+    ) -> None:
+        """Step 3 for labelled and unlabelled features."""
+        Y = np.eye(len(self.classes_))[codes]
+        self._nystrom, ridge = self._ridge(Z, Y, free, generator)
         self.machine_: LeaveOneOutRidge | TransductiveRidge = ridge
         if len(free):  # after the choice of the kernel, in which they have no part
             Phi, unlabelled = (self._nystrom(part).numpy() for part in (Z, free))
@@ -264,9 +304,11 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
         kernel = f"{self.kernel_.name} kernel of lengthscale {length:.4g}" if known else f"{self.kernel_}"
         used = sorted((s for s in self.alignments_ if s.weight > 0), key=lambda s: -s.share)
         rows = [[s.layer, f"{s.alignment:.3f}", f"{s.weight:.4f}", f"{s.share:.1%}"] for s in used]
+        errors = ", ".join(f"{name} {error:.3f}" for name, error in self.left_out_errors_.items())
         return (
             f"{len(used)} of {len(self.alignments_)} layers, alignment {self.alignment_:.3f}; {kernel}\n"
-            f"alpha {self.alpha_:.3g}, beta {self.beta_:.3g}, temperature {self.temperature_:.3g}\n"
+            + (f"squared errors of rows left out: {errors}\n" if errors else "")
+            + f"alpha {self.alpha_:.3g}, beta {self.beta_:.3g}, temperature {self.temperature_:.3g}\n"
             f"{text_table([['layer', 'alone', 'weight', 'share'], *rows])}"
         )
 
@@ -328,7 +370,7 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
     def _check(self) -> None:
         for name in ("n_landmarks", "n_features_per_layer", "selection_rows", "batch_rows"):
             check_count(name, getattr(self, name))
-        check_choice("weighting", self.weighting, ("alignment", "uniform"))
+        check_choice("weighting", self.weighting, ("auto", *WEIGHTINGS))
         factors = np.atleast_1d(np.asarray(self.lengthscale_factors, dtype=float))
         if not (factors.size and np.isfinite(factors).all() and (factors > 0).all()):
             raise ValueError(f"lengthscale_factors={self.lengthscale_factors!r}: expected positive numbers.")

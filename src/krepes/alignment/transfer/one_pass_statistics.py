@@ -4,6 +4,7 @@
   H-score come from the same numbers, and the null distribution is known without permutations.
 - Wider features, and all with `method="sketch"`: a sketch of M signed sums (O(M d) memory), which gives only CKA,
   and its value for permuted labels.
+- Some rows as they are, for the accuracy on rows left out (`krepes.alignment.transfer.left_out`).
 
 A sketch estimates |X^T Y|_F^2, whose average over permutations is tr K tr L / (n - 1), not zero; this is subtracted
 from all three products, so that narrow and wide models, exact and sketched, are on one scale:
@@ -18,7 +19,7 @@ ranking.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ from krepes.alignment.similarity.augmented_grams import AugmentedGrams, unit_of,
 from krepes.alignment.similarity.hsic import unbiased_value
 from krepes.alignment.similarity.sketched_cka import Sketches
 from krepes.alignment.transfer.h_score import h_score_of
+from krepes.alignment.transfer.left_out import KeptFeatures, LeftOut, left_out
 from krepes.alignment.transfer.logme import logme_of_moments
 from krepes.alignment.transfer.target_and_chance import TransferTarget
 from krepes.base.accumulator import SumOfValues
@@ -37,8 +39,10 @@ from krepes.base.storage.packing import digest
 from krepes.base.validation import as_flat_matrix, check_choice, check_same_rows
 
 METHODS = ("auto", "exact", "sketch")
-SCORES = ("log_cka", "logme", "h_score", "h_score_regularized", "h_score_published")
-DEFAULT_SCORES = SCORES[:3]
+SCORES = ("leave_one_out", "log_cka", "logme", "h_score", "h_score_regularized", "h_score_published")
+DEFAULT_SCORES = SCORES[:4]
+WITHOUT_MOMENTS = SCORES[:2]  # what a sketch gives, too
+OF_MOMENTS = SCORES[2:]
 NAN = float("nan")
 UNKNOWN = (NAN, NAN, NAN, NAN)  # CKA, its mean and deviation by chance, and the p-value
 CONSTANT = (0.0, 0.0, 0.0, 1.0)  # of features that are the same in all rows: nothing follows from them
@@ -58,6 +62,7 @@ class TransferScores:
     method : "exact" or "sketch", how CKA was found.
     n_rows, width : int
     leep : NaN where no probabilities were given.
+    left_out : which rows are predicted right when left out; None where it was not asked for.
     """
 
     cka: float
@@ -72,6 +77,17 @@ class TransferScores:
     n_rows: int
     width: int
     leep: float = NAN
+    left_out: LeftOut | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def leave_one_out(self) -> float:
+        """Accuracy of ridge regression on rows left out."""
+        return NAN if self.left_out is None else self.left_out.accuracy
+
+    @property
+    def leave_one_out_error(self) -> float:
+        """Its standard error."""
+        return NAN if self.left_out is None else self.left_out.error
 
     @property
     def log_cka(self) -> float:
@@ -100,12 +116,15 @@ class TransferSums:
         sum |x|^2 with x divided by `unit`; kept together with a sketch.
     unit : float
         A power of two near the largest number, because squares of 1e200 overflow.
+    kept : KeptFeatures or None
+        The rows that are left out one by one.
     """
 
     features: AugmentedGrams | Sketches
     row_sums: tuple[int, int]
     squares: float = 0.0
     unit: float = 1.0
+    kept: KeptFeatures | None = None
 
     @property
     def n(self) -> float:
@@ -127,8 +146,10 @@ class TransferSums:
         first, second = ((a + b) % 2**64 for a, b in zip(self.row_sums, other.row_sums))
         unit = max(self.unit, other.unit)
         squares = sum(part.squares * (part.unit / unit) ** 2 for part in (self, other))
+        kept = None if self.kept is None or other.kept is None else self.kept + other.kept
         # Parts of one width are both sketched, or neither is.
-        return TransferSums(self.features + other.features, (first, second), squares, unit)  # type: ignore[operator]
+        features = self.features + other.features  # type: ignore[operator]
+        return TransferSums(features, (first, second), squares, unit, kept)
 
 
 class TransferStatistics(SumOfValues[TransferSums]):
@@ -139,11 +160,12 @@ class TransferStatistics(SumOfValues[TransferSums]):
     y : labels of shape (n,), or TransferTarget
         A target that several models share has its permutations sketched once.
     scores : names or None, default=None
-        What to prepare for: "log_cka", "logme", "h_score" (shrunk within classes), "h_score_regularized" [ibrahim],
-        "h_score_published" [bao]. None is the first three, or "log_cka" with `method="sketch"`.
+        What to prepare for: "leave_one_out", "log_cka", "logme", "h_score" (shrunk within classes),
+        "h_score_regularized" [ibrahim], "h_score_published" [bao]. None is the first four, or the first two with
+        `method="sketch"`.
     method : "auto", "exact" or "sketch", default="auto"
-        How CKA is found. auto is exact up to `max_width` features, or up to 2 M if CKA alone is asked for, where it
-        takes no more memory than a sketch. A sketch gives CKA only.
+        How CKA is found. auto is exact up to `max_width` features, or up to 2 M if no score needs second moments,
+        where it takes no more memory than a sketch. A sketch gives CKA only.
     n_buckets, n_permutations, seed : as in `TransferTarget`, unless y is one
     max_width : int, default=2048
         Features above which no d x d matrix is kept.
@@ -207,21 +229,29 @@ class TransferStatistics(SumOfValues[TransferSums]):
             )
         if before is not None:
             before.check_width(X.shape[1])
+        kept = self._kept(X, indices)
         if self._exactly(X.shape[1]):
             seen = None if before is None else before.features
             origins = seen.origins if isinstance(seen, AugmentedGrams) else None
             codes, n_classes = self.target.codes[indices], len(self.target.classes)
             moments = AugmentedGrams.by_class(X, codes, n_classes, origins)
-            return TransferSums(moments, _row_sums(indices))
+            return TransferSums(moments, _row_sums(indices), kept=kept)
         sketch = self.target.sketch().update({"x": X}, rows=indices)
         unit = unit_of(X, np.zeros(X.shape[1]))
         scaled = X if unit == 1.0 else X.astype(np.float64) / unit
         squares = float(np.einsum("ij,ij->i", scaled, scaled).sum(dtype=np.float64))
-        return TransferSums(sketch.result(), _row_sums(indices), squares, unit)
+        return TransferSums(sketch.result(), _row_sums(indices), squares, unit, kept)
+
+    def _kept(self, X: np.ndarray, indices: np.ndarray) -> KeptFeatures | None:
+        """The rows of a block that are kept, if any score needs them."""
+        if "leave_one_out" not in self.names:
+            return None
+        some = self.target.is_kept(X.shape[1])[indices]
+        return KeptFeatures(indices[some], X[some])
 
     def _exactly(self, width: int) -> bool:
         """Whether second moments are kept of features of this width, and not a sketch."""
-        others = any(name != "log_cka" for name in self.names)
+        others = any(name in OF_MOMENTS for name in self.names)
         small = width <= (self.max_width if others else min(self.max_width, 2 * self.target.n_buckets))
         return self.method == "exact" or (small and self.method == "auto")
 
@@ -247,12 +277,15 @@ class TransferStatistics(SumOfValues[TransferSums]):
             )
         if seen.row_sums != _row_sums(np.arange(n)):
             raise ValueError("Some rows were given more than once, and others not at all.")
-        found, cka = dict.fromkeys(SCORES[1:], NAN), CONSTANT
+        cka, target, kept = CONSTANT, self.target, seen.kept
+        judged = None if kept is None else left_out(kept, target.codes, len(target.classes))
+        found: dict[str, Any] = {"n_rows": n, "width": seen.width, "left_out": judged}
+        found |= dict.fromkeys(OF_MOMENTS, NAN)
         wanted = SHRINK.keys() & set(self.names)
         moments = seen.features
         if isinstance(moments, Sketches):
             cka = self._sketched(seen, moments)
-            return TransferScores(*cka, **found, method="sketch", n_rows=n, width=seen.width)
+            return TransferScores(*cka, **found, method="sketch")
         grams = moments.seen_from(moments.means).grams
         gram, sums = grams["xx"], grams["cx"]
         if varies(gram.diagonal()[:-2] / n, moments.units["x"], moments.means["x"]):
@@ -263,7 +296,7 @@ class TransferStatistics(SumOfValues[TransferSums]):
             found |= dict.fromkeys(wanted, 0.0)
         if "logme" in self.names:
             found["logme"] = logme_of_moments(moments)
-        return TransferScores(*cka, **found, method="exact", n_rows=n, width=seen.width)
+        return TransferScores(*cka, **found, method="exact")
 
     def _exact(
         self, gram: np.ndarray, sums: np.ndarray, spectrum: np.ndarray
@@ -306,17 +339,18 @@ def chosen_scores(scores: Iterable[str] | None, method: str) -> tuple[str, ...]:
     """The scores to compute; refuses unknown names, and scores that a sketch does not give.
 
     >>> chosen_scores(None, "sketch"), chosen_scores(["logme"], "auto")
-    (('log_cka',), ('logme',))
+    (('leave_one_out', 'log_cka'), ('logme',))
     """
     check_choice("method", method, METHODS)
     if scores is None:
-        return ("log_cka",) if method == "sketch" else DEFAULT_SCORES
+        return WITHOUT_MOMENTS if method == "sketch" else DEFAULT_SCORES
     names = tuple(scores)
     if not names or any(name not in SCORES for name in names):
         raise ValueError(f"scores={names!r}: expected some of {', '.join(map(repr, SCORES))}.")
-    if method == "sketch" and names != ("log_cka",):
+    if method == "sketch" and not set(names) <= set(WITHOUT_MOMENTS):
         raise ValueError(
-            f"scores={names!r}: a sketch gives only 'log_cka'. Leave out either method='sketch' or scores."
+            f"scores={names!r}: with a sketch there are only 'leave_one_out' and 'log_cka'. Leave out either "
+            "method='sketch' or scores."
         )
     return names
 

@@ -24,6 +24,7 @@ from krepes.alignment.inputs import class_codes
 from krepes.alignment.similarity.cka import check_enough_rows
 from krepes.alignment.similarity.hsic import unbiased_value
 from krepes.alignment.similarity.sketched_cka import SignedSums, SketchedCKA
+from krepes.alignment.transfer.left_out import kept_rows
 from krepes.base.validation import check_count
 
 
@@ -57,6 +58,7 @@ class TransferTarget:
         self.classes, self.codes = class_codes(y)
         check_enough_rows(len(self.codes))
         self.n_buckets, self.n_permutations, self.seed = n_buckets, n_permutations, seed
+        self._kept: dict[int, np.ndarray] = {}  # of the last width
 
     @property
     def n_rows(self) -> int:
@@ -90,6 +92,13 @@ class TransferTarget:
         """The unbiased criterion of the target with itself."""
         squares = float(np.square(self.spectrum).sum())
         return unbiased_value(self.n_rows, squares, float(self.counts @ self.diagonal**2), self.trace**2)
+
+    def is_kept(self, width: int) -> np.ndarray:
+        """Which rows of features of this width are kept, to be left out one by one: booleans of shape (n,)."""
+        if width not in self._kept:
+            chosen = kept_rows(self.n_rows, width, self.seed)
+            self._kept = {width: np.isin(np.arange(self.n_rows), chosen)}
+        return self._kept[width]
 
     def sketch(self) -> SketchedCKA:
         """An empty sketch of features, for these labels."""

@@ -2,13 +2,15 @@
 
 Each model's features pass once; what is kept (`TransferStatistics`) gives
 
+    accuracy on rows left out            ridge regression     what a linear model would reach, with a standard error
     log CKA with the one-hot labels      [tang, Sec. 2.4.3]   invariant to rotation and scale, at most 0
     LogME                                [logme]              evidence of a Bayesian linear model
     H-score                              [bao; ibrahim]       spread of class means in units of the covariance
     LEEP                                 [leep]               if a source classifier's probabilities are given
 
-CKA has a scale and a null distribution, LogME and H-score see correlated features and depend on the number of rows and
-features: they answer different questions, which is why all are shown. Cost per model: one pass, O(n d^2) to O(n d).
+The accuracy ranks, because it ranked best where all were compared with probes (docs/alignment.md). The others answer
+other questions: CKA has a null distribution; LogME and H-score see correlated features and depend on the number of rows
+and features. Cost per model: one pass, O(n d^2) to O(n d).
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 8192
 HEADINGS = {
+    "leave_one_out": "left out %",
     "log_cka": "log CKA",
     "logme": "LogME",
     "h_score": "H-score",
@@ -102,16 +105,39 @@ class Transferability:
         """Names, the best first; undefined scores and constant features last."""
         return [self.names[i] for i in self.order()]
 
+    @property
+    def level(self) -> list[str]:
+        """Models that cannot be told from the best by rows left out: accuracies within two standard errors.
+
+        Every model is compared with the most accurate one, row by row. Empty where rows were not left out.
+        """
+        judged = {name: model.left_out for name, model in self.models.items() if model.left_out is not None}
+        if not judged:
+            return []
+        best = max(judged.values(), key=lambda each: each.accuracy)
+        return [name for name in self.ranking if name in judged and judged[name].level_with(best)]
+
     def order(self) -> np.ndarray:
-        """Positions of the models, the best first."""
+        """Positions of the models, the best first; of equal scores the one with the larger CKA."""
         # Because log CKA is -inf below zero, CKA itself is compared.
         values = self.column("cka" if self.rank_by == "log_cka" else self.rank_by)
         nothing = np.isnan(values) | (self.column("null_sd") == 0)  # undefined, or constant features
-        return np.argsort(np.where(nothing, np.inf, -values), kind="stable")
+        return np.lexsort((-np.nan_to_num(self.cka), np.where(nothing, np.inf, -values)))
 
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary per model, the best first."""
-        columns = ("width", *self.score_names, "cka", "null_mean", "null_sd", "z", "p_value", "method")
+        error = ("leave_one_out_error",) if "leave_one_out" in self.score_names else ()
+        columns = (
+            "width",
+            *self.score_names,
+            *error,
+            "cka",
+            "null_mean",
+            "null_sd",
+            "z",
+            "p_value",
+            "method",
+        )
         return [
             {"model": name} | {column: getattr(self.models[name], column) for column in columns}
             for name in self.ranking
@@ -134,11 +160,13 @@ class Transferability:
         last = ["CKA by"] if mixed else []
         table = [["model", "features", *(HEADINGS[name] for name in self.score_names), "z", "p", *last]]
         for row in self.rows():
-            scores = [_score_text(row[name]) for name in self.score_names]
+            scores = [_score_text(name, row) for name in self.score_names]
             last = [row["method"]] if mixed else []
             chance = [number_text(row["z"], 1), p_text(row["p_value"])]
             table.append([row["model"], f"{row['width']:,}", *scores, *chance, *last])
         notes = []
+        if len(self.level) > 1:
+            notes.append(f"Rows left out cannot tell these apart: {', '.join(self.level)}.")
         if "sketch" in methods:
             which = "Sketched" if mixed else "All are sketched:"
             notes.append(f"{which} CKA, z and p are estimates; p comes from permuted labels.")
@@ -154,7 +182,10 @@ class Transferability:
 NEGATIVE = "CKA ≤ 0"
 
 
-def _score_text(value: float) -> str:
+def _score_text(name: str, row: Mapping[str, Any]) -> str:
+    value = row[name]
+    if name == "leave_one_out":
+        return f"{100 * value:.1f} ± {100 * row['leave_one_out_error']:.1f}"
     return NEGATIVE if value == -math.inf else number_text(value, 3)
 
 
@@ -183,7 +214,7 @@ def transferability(
     *,
     probabilities: Mapping[str, Numbers] | None = None,
     scores: Iterable[str] | None = None,
-    rank_by: str = "log_cka",
+    rank_by: str | None = None,
     method: str = "auto",
     n_buckets: int = 256,
     n_permutations: int = 99,
@@ -206,7 +237,8 @@ def transferability(
     probabilities : {name: (n, z)}, optional
         The source classifier's probabilities of models that have one, for LEEP.
     scores, method, n_buckets, n_permutations, max_width, seed : see `TransferStatistics`
-    rank_by : str, default="log_cka"
+    rank_by : str or None, default=None
+        The score to order by; by default the first of `scores`, which is "leave_one_out".
     engine : None, "dask", the address of a scheduler, or Engine, default=None
         Where features that are arrays, files or Dask collections are read.
     batch_rows : int, optional
@@ -218,8 +250,8 @@ def transferability(
     >>> y = np.arange(300) % 3
     >>> good, noise = np.eye(3)[y] + 0.5 * rng.normal(size=(300, 3)), rng.normal(size=(300, 50))
     >>> found = transferability({"noise": noise, "good": good}, y)
-    >>> found.ranking, bool(found.p_values[1] < 0.001 < found.p_values[0])
-    (['good', 'noise'], True)
+    >>> found.ranking, found.level, bool(found.p_values[1] < 0.001 < found.p_values[0])
+    (['good', 'noise'], ['good'], True)
     """
     if not isinstance(models, Mapping) or not models:
         raise ValueError(f"Give models as {{name: features}}, at least one; got {type(models).__name__}.")
@@ -228,6 +260,8 @@ def transferability(
         check_choice("probabilities of", name, models)
     wanted = chosen_scores(scores, method)
     known = (*wanted, "leep") if probabilities else wanted
+    if rank_by is None:
+        rank_by = wanted[0]
     check_choice("rank_by", rank_by, known)
     target = TransferTarget(y, n_buckets, n_permutations, seed)
     found: dict[str, TransferScores] = {}

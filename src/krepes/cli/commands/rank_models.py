@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 FEATURES = "One file per model, with a row per sample in the same order: .npy, .npz (FILE.npz:ARRAY), .parquet, .csv."
 SCORES = "Scores"
-SORTS = {"log-cka": "log_cka", "logme": "logme", "h-score": "h_score", "leep": "leep"}
+SORTS = {
+    "left-out": "leave_one_out",
+    "log-cka": "log_cka",
+    "logme": "logme",
+    "h-score": "h_score",
+    "leep": "leep",
+}
 
 
 @command
@@ -37,10 +43,15 @@ def rank_models(
     probabilities: Annotated[
         list[str], option("Probabilities of each model's own classes, for LEEP.", metavar="FILE")
     ] = [],  # noqa: B006  (typer copies it)
-    sort_by: Annotated[str, option(f"The score to sort by: {', '.join(SORTS)}.", panel=SCORES)] = "log-cka",
+    sort_by: Annotated[str, option(f"The score to sort by: {', '.join(SORTS)}.", panel=SCORES)] = "left-out",
     sketch: Annotated[
         int,
-        option("CKA only, from a sketch of M buckets (a power of two).", metavar="M", panel=SCORES, min=0),
+        option(
+            "CKA from a sketch of M buckets (a power of two), no LogME and H-score.",
+            metavar="M",
+            panel=SCORES,
+            min=0,
+        ),
     ] = 0,
     n_permutations: Annotated[
         int | None,
@@ -61,11 +72,12 @@ def rank_models(
     \b[cyan]krepes rank-models resnet.npy vit.npy clip.parquet --labels y.npy[/]
     [cyan]krepes rank-models layers.npz:l3 layers.npz:l4 --labels layers.npz:y -o ranking.csv --figure ranking.png[/]
 
-    log CKA: the alignment of features and classes, 0 at best; z is its distance
-    from chance in deviations, p how often chance reaches it. A CKA that is not
-    above zero has no logarithm and is shown as CKA ≤ 0. LogME: the evidence of a
-    linear model. H-score: how far apart class means lie, 0 for noise. Larger is
-    better; blank is undefined, or not computed where CKA is sketched.
+    left out: accuracy of ridge regression on rows that it was fitted without, and
+    its standard error. log CKA: the alignment of features and classes, 0 at best;
+    z is its distance from chance in deviations, p how often chance reaches it. A
+    CKA that is not above zero has no logarithm and is shown as CKA ≤ 0. LogME: the
+    evidence of a linear model. H-score: how far apart class means lie, 0 for noise.
+    Larger is better; blank is undefined, or not computed where CKA is sketched.
     """
     from krepes.cli.work.features import open_aligned
 
@@ -89,7 +101,13 @@ def rank_models(
         from krepes.alignment import plot_transferability
 
         save_figure(plot_transferability(found), figure, overwrite)
-    return {"rows": found.n_rows, "classes": found.n_classes, "sorted_by": sort_by, "models": rows}
+    return {
+        "rows": found.n_rows,
+        "classes": found.n_classes,
+        "sorted_by": sort_by,
+        "level": found.level,
+        "models": rows,
+    }
 
 
 def _check(
@@ -106,7 +124,7 @@ def _check(
     options.one_of("--sort-by", sort_by, tuple(SORTS))
     check_buckets(sketch)
     if sketch and sort_by in ("logme", "h-score"):
-        raise typer.BadParameter(f"--sort-by {sort_by}: --sketch gives CKA only.")
+        raise typer.BadParameter(f"--sort-by {sort_by}: with --sketch there are left-out and log-cka only.")
     if len(set(features)) < len(features):
         raise typer.BadParameter("The same file is given twice: name every model once.")
     if probabilities and len(probabilities) != len(features):
