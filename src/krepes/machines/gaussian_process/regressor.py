@@ -23,10 +23,11 @@ from krepes.features import FeatureSpace
 from krepes.kernels.automatic import is_precomputed
 from krepes.kernels.vectors import as_rows
 from krepes.machines.cells.all_rows import AllRows
-from krepes.machines.cells.cell_machine import QUERY_ROWS, CellMachine
+from krepes.machines.cells.asked_cells import AskedCells
 from krepes.machines.cells.cell_solver import CellSolver
 from krepes.machines.cells.cell_variance import left_out_amplitude, log_likelihood, variances_in_cells
-from krepes.machines.cells.choosing import Cells, as_cells
+from krepes.machines.cells.choosing import Cells
+from krepes.machines.cells.held_cells import QUERY_ROWS
 from krepes.machines.cells.local_plan import LocalPlan
 from krepes.machines.gaussian_process.evidence_score import EvidenceScore
 from krepes.machines.gaussian_process.few_rows import LEAST_NESTED, MOST_NESTED, nested_deviations, reach
@@ -80,11 +81,7 @@ class ProcessPass(SumsAndRowsPass[ProcessTotal]):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class GaussianProcessRegressor(
-    QuantityMachine[ProcessTotal, Posterior],
-    CellMachine[ProcessTotal, Posterior],
-    GaussianProcess[ProcessTotal],
-):
+class GaussianProcessRegressor(QuantityMachine[ProcessTotal, Posterior], GaussianProcess[ProcessTotal]):
     """Predict numbers, and how sure they are, by a Gaussian process, in one pass over the data.
 
     y = mean + f(x) + e,  f ~ GP(0, a k),  e ~ N(0, s^2).  Amplitude a and noise s^2 maximise the evidence or, with
@@ -126,8 +123,9 @@ class GaussianProcessRegressor(
     (True, True)
     """
 
-    noise: float | str = "auto"
+    fit_intercept: bool = True
     local: str | bool | Cells = False
+    noise: float | str = "auto"
 
     # Fitting
 
@@ -153,22 +151,21 @@ class GaussianProcessRegressor(
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_variance("noise", self.noise)
-        asked = as_cells(self.local)
-        if asked is not None and (asked[1] or asked[0].landmarks or asked[0].centres is not None):
+        asked = self._asked_cells
+        if asked is not None and (
+            asked.compares or asked.options.landmarks or asked.options.centres is not None
+        ):
             raise ValueError(
                 f"local={self.local!r}: expected True, False, or krepes.machines.Cells(...) without landmarks and "
                 "centres."
             )
 
     @property
-    def _penalty(self) -> float | str:
-        if self.noise == "auto" or self.amplitude == "auto":
-            return "auto"
-        return float(self.noise) / float(self.amplitude)
-
-    @property
-    def _cells_have_intercepts(self) -> bool:
-        return False  # the mean is that of all targets
+    def _asked_cells(self) -> AskedCells | None:
+        noise, amplitude = given(self.noise), given(self.amplitude)
+        penalty = "auto" if noise is None or amplitude is None else noise / amplitude
+        against = "kernel='precomputed' knows no rows" if is_precomputed(self.kernel) else None
+        return AskedCells.of(self.local, penalty, intercept=False, against=against)  # the mean is that of all
 
     @property
     def _search(self) -> KernelSearch:
@@ -197,7 +194,7 @@ class GaussianProcessRegressor(
     def _in_cells(self, value: ProcessTotal) -> Posterior:
         """A process in every cell; noise and amplitude are those given, or have the ratio of the plan."""
         solver, c = self._cell_solver(value), self.targets_.n_outputs
-        cells, _ = self._solved_cells(solver, torch.zeros(0))
+        cells, _ = self._held.solved(solver, c, self._run_in(self.space_), torch.zeros(0))
         amplitude, noise = given(self.amplitude), given(self.noise)
         ratio = solver.plan.penalty
         if amplitude is None:
