@@ -73,7 +73,7 @@ class Classes(Targets):
         return cls._checked(encode_labels(_labels(y)).classes, "y")
 
     @classmethod
-    def given(cls, classes: Any) -> Classes:
+    def given(cls, classes: ArrayLike) -> Classes:
         """These classes."""
         twice = np.repeat(_labels(classes, "classes"), 2)  # because a class should have several rows
         return cls._checked(encode_labels(twice, "classes").classes, "classes")
