@@ -15,8 +15,7 @@ from torch import Tensor
 
 from krepes.base.reporting import display
 from krepes.base.rows import Rows, dense
-from krepes.base.storage.codec import State, encode
-from krepes.base.storage.packing import digest
+from krepes.base.storage.codec import State
 from krepes.base.validation import check_count, check_share
 from krepes.engines import Local
 from krepes.features import FeatureSpace
@@ -65,19 +64,9 @@ class ProcessPass(SumsAndRowsPass[ProcessTotal]):
     total = ProcessTotal
 
     def __init__(self, space: FeatureSpace, targets: Quantities, plan: LocalPlan | None = None):
-        self.targets, self.plan = targets, plan
         keeping = KeepRows(MOST_NESTED if plan is None else LEFT_OUT, space.seed, space.kernel)
         equations = NormalEquations(space, targets)
-        super().__init__(space, equations, targets.n_outputs, keeping, [], plan is not None)
-
-    def fingerprint(self) -> dict[str, str]:
-        cells = {} if self.plan is None else {"cells": digest(encode(self.plan))}
-        return super().fingerprint() | cells
-
-    def check_total(self, total: ProcessTotal) -> None:
-        for each in (total.kept, total.rows):
-            if each is not None and not self.targets.are_encoded(each.y):
-                raise ValueError("The file is damaged: the targets of its rows are not of this model.")
+        super().__init__(space, equations, targets, keeping, [], plan)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -185,10 +174,8 @@ class GaussianProcessRegressor(QuantityMachine[ProcessTotal, Posterior], Gaussia
         assert plan is not None
         assert rows is not None
         assert kept is not None
-        left_out, constants = (
-            torch.isin(rows.rows, kept.rows),
-            {"centred": self.fit_intercept, "intercept": False},
-        )
+        left_out = torch.isin(rows.rows, kept.rows)
+        constants = {"centred": self.fit_intercept, "intercept": False}
         return CellSolver.of_targets(plan, rows, rows.weight, self.targets_, left_out, **constants)
 
     def _in_cells(self, value: ProcessTotal) -> Posterior:
