@@ -20,7 +20,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, SupportsIndex, TypeVar
 
 import numpy as np
 import torch
@@ -528,7 +528,9 @@ class OnePassEstimator(BaseEstimator, ABC, Generic[T, R]):
 
     # Without krepes
 
-    def as_module(self, output: str | None = None, *, dtype: str | None = None, decoder: bool = False) -> Any:
+    def as_module(
+        self, output: str | None = None, *, dtype: str | None = None, decoder: bool = False
+    ) -> torch.nn.Module:
         """One output of the fitted model as a `torch.nn.Module`, whose gradients flow into its input.
 
         Rows are a tensor as `fit` had them; rows of a table are encoded (`model.input_space_.encoder.transform(X)`).
@@ -651,7 +653,7 @@ class OnePassEstimator(BaseEstimator, ABC, Generic[T, R]):
 
     # States: pickle and copies take attributes as they are; who asks for plain values, as skops does, gets a model file
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         return copyreg.__newobj__, (type(self),), super().__getstate__()  # type: ignore[attr-defined]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from krepes import load
 from krepes.engines import Engine, Local
 from krepes.kernels import Gaussian
 from krepes.machines import Cells, KernelRidgeClassifier, KernelRidgeRegressor
-from krepes.machines.cells import cell_machine, choosing
+from krepes.machines.cells import asked_cells, choosing
 from krepes.machines.cells.cell_solver import TOO_LARGE
 from krepes.machines.cells.exact_cell import allows_single, fitted, on_centres
 from krepes.machines.cells.partition import DIRECTIONS, Partition, grown, whole
@@ -271,9 +271,9 @@ def test_the_mean_of_both_is_the_weighted_mean_of_two_machines(classes, monkeypa
     options = {**FIXED, "n_landmarks": 20}
     of_landmarks = kind(**options, local=False).fit(X, targets)
     in_cells = kind(**options, local=Cells(size=80)).fit(X, targets)
-    monkeypatch.setattr(cell_machine, "ENOUGH", 2)
+    monkeypatch.setattr(asked_cells, "ENOUGH", 2)
     monkeypatch.setattr(choosing, "as_cells", lambda local: (Cells(size=80), True))
-    monkeypatch.setattr(cell_machine, "as_cells", lambda local: (Cells(size=80), local == "auto"))
+    monkeypatch.setattr(asked_cells, "as_cells", lambda local: (Cells(size=80), local == "auto"))
     monkeypatch.setattr(choosing, "best_share", lambda *errors: 0.25)
     monkeypatch.setattr(choosing, "clearly_lower", lambda errors, others: errors is not others)
     both = kind(**options, local="auto").fit(X, targets)

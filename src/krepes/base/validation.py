@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
@@ -119,7 +120,7 @@ def as_row_indices(rows: Any, n: int, name: str = "rows") -> np.ndarray:
     return given.astype(np.int64)
 
 
-def as_codes(codes: Any, n: int, n_classes: int, name: str = "codes") -> np.ndarray:
+def as_codes(codes: ArrayLike, n: int, n_classes: int, name: str = "codes") -> np.ndarray:
     """Class codes (n,): integers from 0 to n_classes - 1."""
     found = as_array(codes, name)
     if found.shape != (n,):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from krepes.cli.terminal import show_table
 from krepes.embedding import KernelEmbedding
 from krepes.machines import GaussianProcessClassifier, NoveltyDetector
-from krepes.machines.cells.cell_machine import CellMachine
 from krepes.machines.gaussian_process.machine import GaussianProcess
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.labelled_machine import LabelledMachine
@@ -101,7 +100,7 @@ def part(given: object) -> dict[str, Any]:
 
 def held_words(model: OnePassEstimator) -> str:
     """Which rows of the data a file of this model holds."""
-    if isinstance(model, CellMachine) and model.local_ is not None and model.local_.in_cells:
+    if isinstance(model, LabelledMachine) and model._cell_plan is not None:
         centres = model._solved().cells.inputs
         held = f"all its {model.n_samples_seen_:,}" if centres is None else f"{len(centres):,} of its"
         return f"It holds {held} rows {SHARE_IT}"

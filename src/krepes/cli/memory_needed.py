@@ -19,7 +19,6 @@ from krepes.embedding import KernelEmbedding
 from krepes.engines import PassCost, as_engine, function_cost, sums_cost
 from krepes.features.choices import landmark_count
 from krepes.features.space import FeatureSpace
-from krepes.machines.cells.cell_machine import CellMachine
 from krepes.machines.labelled_machine import LabelledMachine
 from krepes.one_pass import OnePassEstimator
 from krepes.sources import Source, TableSource
@@ -123,7 +122,7 @@ def machine_cost(machine: LabelledMachine[Any, Any], source: Source, y: np.ndarr
     size = 4 if machine._auto_dtype(n) == "float32" else 8
     of_kept = kept * (size * width + 60 + 16 * c)
     sizes = {"landmarks": m * (size * width + 8 * c * folds) + 8 * folds * m**2 + of_kept}
-    if isinstance(machine, CellMachine) and machine.may_be_in_cells(n):
+    if machine.may_be_in_cells(n):
         sizes["cells"] = machine.cell_bytes(n, width, size, c) + of_kept
     shown = {
         f"model {'on' if kind == 'landmarks' else 'in'} {kind}": readable_bytes(each)

@@ -24,7 +24,6 @@ from krepes.base.linalg import RELATIVE_CUT
 from krepes.base.rows import Rows, SparseRows, dense, take_rows
 from krepes.base.validation import check_count
 from krepes.embedding import KernelEmbedding
-from krepes.machines.cells.cell_machine import CellMachine
 from krepes.machines.labelled_machine import LabelledMachine
 
 KNOWN = 500  # kept rows that tell whether a machine in cells was fitted on some data
@@ -87,7 +86,7 @@ def checked(model: Explained) -> Explained:
         raise TypeError(
             f"model is a {type(model).__name__}; expected a KernelEmbedding, kernel machine or Gaussian process."
         )
-    if isinstance(model, CellMachine) and model.local_ is not None and model.local_.in_cells:
+    if isinstance(model, LabelledMachine) and model._cell_plan is not None:
         raise ValueError(
             "This machine is in cells, and has no landmarks to be explained by: row_weights(X) of a ridge machine has "
             "the rows that predictions are made of. Give local=False for landmarks."
@@ -114,7 +113,7 @@ def rows_at(model: Explained, places: np.ndarray) -> np.ndarray | None:
 
 def known_rows(model: Explained) -> tuple[np.ndarray | None, Rows]:
     """Some rows that the model was fitted on, and their indices if they are known: landmarks; in cells, kept rows."""
-    if isinstance(model, CellMachine) and model.local_ is not None and model.local_.in_cells:
+    if isinstance(model, LabelledMachine) and model._cell_plan is not None:
         assert model.total_ is not None
         kept = model.total_.kept.take(np.arange(min(KNOWN, len(model.total_.kept.rows))))
         return kept.rows.numpy(), kept.inputs

@@ -26,6 +26,7 @@ from torch import Tensor
 from krepes.base.rows import Rows, take_rows
 from krepes.base.validation import check_count
 from krepes.embedding import KernelEmbedding
+from krepes.evaluation.probe_result import Label
 from krepes.explain.attribution import class_place
 from krepes.explain.examples import Examples, examples
 from krepes.explain.expansion import Expansion, known_rows
@@ -78,7 +79,10 @@ class Reasons:
 
 
 def explain(
-    model: KernelEmbedding | LabelledMachine | NoveltyDetector, X: Any, n_top: int = 8, label: Any = None
+    model: KernelEmbedding | LabelledMachine | NoveltyDetector,
+    X: Any,
+    n_top: int = 8,
+    label: Label | None = None,
 ) -> Examples | Reasons | NoveltyExplanation:
     """Why every row is where it is, or is predicted to be what it is, by real rows.
 
@@ -133,7 +137,7 @@ def explain(
 
 
 def directions_of(
-    machine: LabelledMachine, scores: np.ndarray, label: Any = None
+    machine: LabelledMachine, scores: np.ndarray, label: Label | None = None
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """v for every row (n, c), what is added to scores along it, and predictions (n,)."""
     targets = machine.targets_

@@ -149,7 +149,7 @@ class TrainingRows:
     weight: Tensor
 
     @classmethod
-    def kept_by(cls, machine: Any) -> TrainingRows | None:
+    def kept_by(cls, machine: object) -> TrainingRows | None:
         """Those that are kept with a machine: a sample, where there are many; none, if it keeps none."""
         total = getattr(machine, "total_", None)
         kept = getattr(total, "rows", None) or getattr(total, "kept", None)  # `rows`: all of them, in cells
@@ -172,9 +172,11 @@ class TrainingRows:
         return Phi, machine.targets_.matrix(self.y).to(Phi), self.weight.to(Phi)
 
 
-def _weighed(machine: Any, y: np.ndarray, weight: Tensor) -> Tensor:
-    total: Any = machine.total_
-    found = machine._class_weight(total) if isinstance(machine, RidgeMachine) else None
+def _weighed(machine: object, y: np.ndarray, weight: Tensor) -> Tensor:
+    found = None
+    if isinstance(machine, RidgeMachine):
+        assert machine.total_ is not None
+        found = machine._class_weight(machine.total_)
     return weight.double() if found is None else weight * torch.from_numpy(found[y])
 
 

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.components import Component
-from krepes.base.rows import take_rows
+from krepes.base.rows import Rows, take_rows
 from krepes.base.validation import check_count
 from krepes.kernels import Kernel
 
@@ -170,7 +170,7 @@ class ForeignRule(LandmarkSelector):
         )
 
 
-def take(candidates: Any, indices: Tensor) -> Any:
+def take(candidates: Any, indices: Tensor) -> Rows:
     """Some of the candidates, in the order of the indices."""
     return take_rows(candidates, indices.cpu().numpy())
 
@@ -185,7 +185,7 @@ def require_finite(values: Tensor, kernel: Kernel) -> Tensor:
     return values
 
 
-def _as_candidates(candidates: Any) -> Any:
+def _as_candidates(candidates: Any) -> Rows:
     if isinstance(candidates, np.ndarray) and candidates.dtype != object:
         candidates = torch.as_tensor(candidates)
     if len(candidates) == 0:

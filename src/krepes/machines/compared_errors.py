@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from krepes.features.kernel_choice import Tried, clearly_lower
+from krepes.kernels import Kernel, Reweighted
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +27,18 @@ class TriedByLeaveOneOut(Tried):
     medians: float
     penalty: float
     row_errors: np.ndarray
+
+    @property
+    def metric_matrix(self) -> np.ndarray | None:
+        """M of the kernel, (d,) or (d, d); None without a metric."""
+        return np.asarray(self.kernel.M) if isinstance(self.kernel, Reweighted) else None
+
+    @property
+    def inner(self) -> Kernel:
+        """The kernel without its metric."""
+        inner = self.kernel.kernel if isinstance(self.kernel, Reweighted) else self.kernel
+        assert inner is not None
+        return inner
 
     def line(self, width: int) -> str:
         unit = "median, " if self.medians == 1 else "medians,"

@@ -12,7 +12,6 @@ conformal intervals need single rows.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
@@ -26,11 +25,13 @@ from krepes.base.blocks import Block, row_blocks
 from krepes.base.random_streams import uniform
 from krepes.base.reporting import named_few
 from krepes.base.rows import Rows, SparseRows, concat_rows, slice_rows, take_rows
-from krepes.base.storage.codec import FLOATS, Bounds, Count, Shape, State, decode
+from krepes.base.storage.codec import FLOATS, Bounds, Count, Shape, State, decode, encode
 from krepes.base.storage.packing import digest
 from krepes.features.space import FeatureSpace
 from krepes.kernels import Kernel
 from krepes.machines.cells.all_rows import AllRows, KeepAllRows
+from krepes.machines.cells.local_plan import LocalPlan
+from krepes.machines.targets import Targets
 
 MOST_BYTES = 256 * 2**20
 SAME = 1e-5  # relative difference up to which two numbers may be the same number
@@ -265,19 +266,18 @@ Running = tuple[Any, Any, Any]  # sums, kept rows or None, and pieces of all row
 
 
 class SumsAndRowsPass(Accumulator[Running, V]):
-    """Sums rows, and keeps a sample of them, or also all of them.
+    """Sums rows, and keeps a sample of them; in cells, also all of them.
 
     Parameters
     ----------
     space : FeatureSpace
     equations : Accumulator
-    n_outputs : int
-        Columns of the targets.
+    targets : Targets or None
     keeping : KeepRows
     settings : list
         Further numbers that the sums depend on.
-    keeps_all : bool
-        Whether the machine is in cells.
+    plan : LocalPlan or None
+        Of the cells; None where all rows are not needed.
     """
 
     total: type[V]
@@ -286,14 +286,13 @@ class SumsAndRowsPass(Accumulator[Running, V]):
         self,
         space: FeatureSpace,
         equations: Accumulator,
-        n_outputs: int,
+        targets: Targets | None,
         keeping: KeepRows,
         settings: list,
-        keeps_all: bool = False,
+        plan: LocalPlan | None = None,
     ):
-        self.space, self.equations, self.keeping = space, equations, keeping
-        self.keeps_all, self.all_rows = keeps_all, KeepAllRows()
-        self.n_outputs = n_outputs
+        self.space, self.equations, self.targets, self.keeping = space, equations, targets, keeping
+        self.plan, self.all_rows = plan, KeepAllRows()
         self.settings = digest(settings)
         super().__init__()
 
@@ -301,9 +300,11 @@ class SumsAndRowsPass(Accumulator[Running, V]):
         """The rows to sum, and the rows to keep."""
         return block, block
 
-    @abstractmethod
     def check_total(self, total: V) -> None:
         """Refuse a total, from a file, that is not of this model."""
+        for each in (total.kept, total.rows):
+            if each is not None and self.targets is not None and not self.targets.are_encoded(each.y):
+                raise ValueError("The file is damaged: the targets of its rows are not of this model.")
 
     def zero(self) -> Running:
         return self.equations.zero(), self.keeping.zero(), self.all_rows.zero()
@@ -314,7 +315,7 @@ class SumsAndRowsPass(Accumulator[Running, V]):
         return (
             self.equations.plus(summed, to_sum) if len(to_sum) else summed,
             self.keeping.plus(kept, to_keep) if len(to_keep) else kept,
-            self.all_rows.plus(rows, block) if self.keeps_all else rows,
+            self.all_rows.plus(rows, block) if self.plan is not None else rows,
         )
 
     def joined(self, first: Running, second: Running) -> Running:
@@ -345,7 +346,7 @@ class SumsAndRowsPass(Accumulator[Running, V]):
         total = decode(self.total, state, self.space.device, **self.sizes)
         if total.kept is not None and not alike(total.kept.inputs, self.space.landmarks):
             raise ValueError("The file is damaged: its kept rows are not rows of this model.")
-        if (total.rows is None) == self.keeps_all:
+        if (total.rows is None) == (self.plan is not None):
             raise ValueError("The file is damaged: rows of cells are there without cells, or missing.")
         if total.rows is not None and not alike(total.rows.inputs, self.space.landmarks):
             raise ValueError("The file is damaged: the rows of its cells are not of this model.")
@@ -354,7 +355,7 @@ class SumsAndRowsPass(Accumulator[Running, V]):
 
     @property
     def sizes(self) -> dict[str, int]:
-        return {"r": self.space.rank, "c": self.n_outputs}
+        return {"r": self.space.rank, "c": 0 if self.targets is None else self.targets.n_outputs}
 
     @property
     def device(self) -> torch.device:
@@ -373,7 +374,8 @@ class SumsAndRowsPass(Accumulator[Running, V]):
         return self.equations.n_parts
 
     def fingerprint(self) -> dict[str, str]:
-        return self.equations.fingerprint() | {"settings": self.settings}
+        cells = {} if self.plan is None else {"cells": digest(encode(self.plan))}
+        return self.equations.fingerprint() | {"settings": self.settings} | cells
 
 
 def alike(inputs: Rows, landmarks: Rows) -> bool:

@@ -9,12 +9,14 @@ any unit of the target.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
@@ -23,7 +25,9 @@ from krepes.base.storage.codec import Bounds, Shape, State
 from krepes.base.storage.packing import digest
 from krepes.base.validation import as_array, as_numbers
 from krepes.features.fit_data import as_weights
+from krepes.labelled import labels_of
 from krepes.preprocessing.labels import encode_labels, label_vector, missing_values, plain_values
+from krepes.sources import open_source
 
 
 class Targets(ABC):
@@ -69,7 +73,7 @@ class Classes(Targets):
         return cls._checked(encode_labels(_labels(y)).classes, "y")
 
     @classmethod
-    def given(cls, classes: Any) -> Classes:
+    def given(cls, classes: ArrayLike) -> Classes:
         """These classes."""
         twice = np.repeat(_labels(classes, "classes"), 2)  # because a class should have several rows
         return cls._checked(encode_labels(twice, "classes").classes, "classes")
@@ -178,6 +182,33 @@ class Quantities(Targets):
 
     def are_encoded(self, y: np.ndarray) -> bool:
         return y.dtype == np.float64 and y.ndim == 2 and y.shape[1] == self.n_outputs
+
+
+def targets_in(X: Any, y: Any, who: str) -> tuple[Any, np.ndarray | None]:
+    """Targets, by name if y is one, and which of them are missing."""
+    if y is None:
+        raise ValueError(
+            f"{who} requires y to be passed, but the target y is None. Give targets, or the name of a column of X."
+        )
+    if not isinstance(y, str):
+        return y, None
+    values = labels_of(open_source(X), X if isinstance(X, str | os.PathLike) else "X", y)[0]
+    missing = missing_values(values)
+    if not missing.any():
+        return values, None
+    if missing.all():
+        raise ValueError(f"The column {y!r} has no value in any row: there is nothing to learn from.")
+    filled = values.copy()
+    filled[missing] = values[~missing][0]
+    return filled, missing
+
+
+def without(missing: np.ndarray | None, sample_weight: Any) -> ArrayLike | None:
+    """Weights that are zero where the target is missing."""
+    if missing is None:
+        return sample_weight
+    weight = as_weights(sample_weight, len(missing))
+    return np.where(missing, 0.0, 1.0 if weight is None else weight)
 
 
 def checked_predictions(found: np.ndarray) -> np.ndarray:

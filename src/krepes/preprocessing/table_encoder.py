@@ -14,7 +14,7 @@ in chunks of fixed size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
@@ -292,7 +292,7 @@ class TableEncoder(TransformerMixin, Component):
             out[:, self.input_columns_.index(column.name)] = column.decode(part)
         return out
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: Iterable[str] | None = None) -> np.ndarray:
         """Names such as `age`, `age (missing)`, `sex=f`, `sex=(rare)`."""
         check_is_fitted(self, "columns_")
         if input_features is not None and list(input_features) != self.input_columns_:

@@ -9,7 +9,6 @@ from krepes.base.components import Component
 from krepes.embedding import KernelEmbedding
 from krepes.kernels import Kernel, Reweighted
 from krepes.machines import GaussianProcessRegressor, NoveltyDetector
-from krepes.machines.cells.cell_machine import CellMachine
 from krepes.machines.gaussian_process.machine import GaussianProcess
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.machines.labelled_machine import LabelledMachine
@@ -156,7 +155,7 @@ def _detector(machine: NoveltyDetector) -> dict[str, str]:
 
 def _centres(machine: LabelledMachine[Any, Any], chosen: str) -> dict[str, str]:
     """What rows are compared with: landmarks, the rows of cells, or both; and what was compared to choose that."""
-    plan = machine.local_ if isinstance(machine, CellMachine) else None
+    plan = machine.local_
     found = {"landmarks": f"{len(machine.landmarks_):,} ({chosen}), rank {machine.rank_:,}"}
     if plan is None:
         return found

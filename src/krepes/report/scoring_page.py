@@ -89,7 +89,7 @@ def _with_range(port: Port, model: OnePassEstimator) -> Port:
     )
 
 
-def _start(model: OnePassEstimator, port: dict[str, Any]) -> Any:
+def _start(model: OnePassEstimator, port: dict[str, Any]) -> object:
     """The first row that is shown: usual values, or the first landmark."""
     if port["dtype"] == "string":
         return (port["levels"] or [""])[0]

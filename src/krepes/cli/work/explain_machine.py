@@ -75,7 +75,7 @@ def _told(machine: Any, x: Source) -> dict[str, Any]:
     return {"prediction": classes[best].item(), "probability": float(P[best])}
 
 
-def _show_rows(found: Reasons | Examples, label: Any) -> dict[str, Any]:
+def _show_rows(found: Reasons | Examples, label: object) -> dict[str, Any]:
     """The rows that carry a prediction, as a table and as a dictionary."""
     if isinstance(found, Examples):
         names = found.landmarks[0] if found.rows is None else found.rows[0]

@@ -21,7 +21,7 @@ from krepes.cli.options import NewRows, PartOptions
 from krepes.cli.parameters import ModelOptions
 from krepes.cli.session import terminated_gently
 from krepes.cli.terminal import line, show_facts
-from krepes.machines.cells.cell_machine import CellMachine
+from krepes.machines.labelled_machine import LabelledMachine
 from krepes.one_pass import OnePassEstimator
 from krepes.report.facts import model_facts
 from krepes.sources import Source
@@ -42,7 +42,7 @@ def learn(
         if "groups" not in inspect.signature(model.fit).parameters:
             raise typer.BadParameter(f"--groups: a {type(model).__name__} keeps no sums.")
         how["groups"] = parts.groups
-    if isinstance(model, CellMachine) and model.may_be_in_cells(source.n_rows):
+    if isinstance(model, LabelledMachine) and model.may_be_in_cells(source.n_rows):
         model.fit(source, *targets, **how).set_params(verbose=0)
         show_columns(model.input_space_.encoder)
         return

@@ -151,7 +151,7 @@ def _distributions(model: KernelEmbedding, varied: dict[str, Any]) -> dict[str, 
     return {name: found[name] for name in varied}
 
 
-def distribution(name: str, spec: Any, whole: bool = True) -> BaseDistribution:
+def distribution(name: str, spec: object, whole: bool = True) -> BaseDistribution:
     """(low, high) as a range, a list as a choice; `whole` numbers stay whole. Optuna's own are taken as they are."""
     kinds = import_optuna().distributions
     try:

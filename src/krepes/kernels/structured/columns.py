@@ -257,7 +257,7 @@ def _refuse_twice(names: list[Any], who: str = "A part of a ColumnKernel names")
         raise ValueError(f"{who} {', '.join(map(repr, twice))} twice.")
 
 
-def _split(key: Any) -> Columns:
+def _split(key: str | Columns) -> Columns:
     """The columns that a key of a dictionary names."""
     return re.split(r"\s*,\s*", key.strip()) if isinstance(key, str) else key
 

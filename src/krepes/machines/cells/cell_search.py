@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.kernels import Kernel, Reweighted
+from krepes.kernels import Kernel
 from krepes.machines.cells.all_rows import AllRows
 from krepes.machines.cells.exact_cell import CellFit, fitted
 from krepes.machines.cells.partition import Directions, grown
@@ -74,6 +74,10 @@ class CellSearch:
     direction : Directions
     intercept : bool
     seed : int
+    penalty : float or None
+        None where it is searched.
+    walks : bool
+        Whether lengthscales are searched.
     n_cells : int
         Cells whose errors are compared.
     groups : lists of encoded columns that share a weight, or None
@@ -84,6 +88,8 @@ class CellSearch:
     direction: Directions
     intercept: bool
     seed: int
+    penalty: float | None = None
+    walks: bool = True
     n_cells: int = 6
     groups: list[list[int]] | None = None
     tried: list[TriedByLeaveOneOut] = field(default_factory=list)
@@ -92,8 +98,6 @@ class CellSearch:
         self,
         kernel: Kernel,
         best: TriedByLeaveOneOut,
-        penalty: float | None,
-        walks: bool,
         kind: str | None,
         units: np.ndarray | None,
         steps: int,
@@ -105,7 +109,7 @@ class CellSearch:
                 M = self.metric_from(last, each == "full", units)
                 if M is None:
                     break
-                found = self.walk(kernel, M, f"{each} {step}", penalty, walks, last)[0]
+                found = self.walk(kernel, M, f"{each} {step}", last)[0]
                 gain = 1 - found.error / last.error if last.error else 0.0
                 last = found
                 best = found if found.error < best.error else best
@@ -127,18 +131,12 @@ class CellSearch:
         return [cell for chosen in rounds for cell in chosen]
 
     def walk(
-        self,
-        kernel: Kernel,
-        M: np.ndarray | None,
-        metric: str,
-        penalty: float | None,
-        walks: bool,
-        start: TriedByLeaveOneOut | None = None,
+        self, kernel: Kernel, M: np.ndarray | None, metric: str, start: TriedByLeaveOneOut | None = None
     ) -> tuple[TriedByLeaveOneOut, list[CellData]]:
         """Downhill in lengthscale and penalty, whichever are searched, from where another walk ended."""
         cells = self.cells(M)
         where = InMetric(kernel, M, torch.cat([cell.X[:MEDIAN_ROWS] for cell in cells]).double())
-        walks = walks and has_rule(kernel)
+        walks, given = self.walks and has_rule(kernel), self.penalty
         known: dict[tuple[float, float], TriedByLeaveOneOut] = {}
 
         def at(length: float, penalty: float) -> TriedByLeaveOneOut:
@@ -155,9 +153,9 @@ class CellSearch:
             return known[length, penalty]
 
         first = (FIRST_LENGTH, FIRST_PENALTY) if start is None else (start.medians, start.penalty)
-        best = at(first[0] if walks else where.given_medians, penalty or first[1])
+        best = at(first[0] if walks else where.given_medians, given or first[1])
         moves = [(1 / STEP_LENGTH, 1.0), (STEP_LENGTH, 1.0)] if walks else []
-        if penalty is None:
+        if given is None:
             moves += [(1.0, 1 / STEP_PENALTY), (1.0, STEP_PENALTY)]
 
         def lower(best: TriedByLeaveOneOut, ahead: tuple[float, float]) -> bool:
@@ -176,7 +174,7 @@ class CellSearch:
 
         best = downhill(best)
         for shorter in SHORTER if walks and start is None else ():  # errors may have a second valley
-            over = rounded(best.medians / shorter), penalty or FIRST_PENALTY
+            over = rounded(best.medians / shorter), given or FIRST_PENALTY
             if lower(best, over):
                 best = downhill(at(*over))
         return best, cells
@@ -197,19 +195,15 @@ class CellSearch:
         self, tried: TriedByLeaveOneOut, full: bool, units: np.ndarray | None
     ) -> np.ndarray | None:
         """The metric that gradients of the cells' functions give; None where kernels have none, or they are zero."""
-        M = np.asarray(tried.kernel.M) if isinstance(tried.kernel, Reweighted) else None
+        M = tried.metric_matrix
         G: Tensor | float = 0.0
         for cell in self.cells(M):
             A = self.fit(tried.kernel, cell, tried.penalty, torch.arange(0)).A.to(cell.X)
             try:
-                G = (
-                    G
-                    + gradient_outer_product(
-                        tried.kernel, cell.X[:GRADIENT_ROWS], cell.X, A, full=full
-                    ).double()
-                )
+                of_cell = gradient_outer_product(tried.kernel, cell.X[:GRADIENT_ROWS], cell.X, A, full=full)
             except TypeError:
                 return None
+            G = G + of_cell.double()
         assert isinstance(G, Tensor)
         return metric_of(G, self.groups, units, squared=True)
 

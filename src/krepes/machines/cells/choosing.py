@@ -190,6 +190,8 @@ class LocalChoice:
                 DIRECTIONS[options.directions],
                 self.intercept,
                 run.seed,
+                None if self.penalty == "auto" else float(self.penalty),
+                self.search.searches_lengthscale,
                 groups=self.space.inputs.groups,
             )
             best = self._kernel(search, sample)
@@ -227,15 +229,13 @@ class LocalChoice:
         M = np.asarray(given.M) if isinstance(given, Reweighted) else None
         settings = self.search
         inner = settings.rivals(self.space.inputs, search.pockets[0].X.shape[1])
-        penalty = None if self.penalty == "auto" else float(self.penalty)
-        walks = settings.searches_lengthscale
-        started = [search.walk(k, M, self.space.metric or "as given", penalty, walks)[0] for k in inner]
+        started = [search.walk(k, M, self.space.metric or "as given")[0] for k in inner]
         place = min(range(len(inner)), key=lambda i: started[i].error)
         if place and not clearly_lower(started[place].row_errors, started[0].row_errors):
             place = 0
-        kind = settings.metric if walks else None
+        kind = settings.metric if search.walks else None
         units = standardising(rows_of(sample).double()) if settings.standardises(self.space.inputs) else None
-        return search.learned(inner[place], started[place], penalty, walks, kind, units, METRIC_STEPS)
+        return search.learned(inner[place], started[place], kind, units, METRIC_STEPS)
 
     def _with_landmarks(
         self, search: CellSearch, best: TriedByLeaveOneOut, sample: KeptRows, plan: LocalPlan
@@ -244,17 +244,10 @@ class LocalChoice:
         some = sample.take(np.arange(min(SAMPLE, len(sample.rows))))
         fits = LandmarkFits.of(self.space, self.targets, some, self.penalty, self.intercept)
         rest = replace(search, tried=[], pockets=[self._rest(pocket, fits) for pocket in search.pockets])
-        inner = best.kernel.kernel if isinstance(best.kernel, Reweighted) else best.kernel
-        M = np.asarray(best.kernel.M) if isinstance(best.kernel, Reweighted) else None
-        penalty = None if self.penalty == "auto" else float(self.penalty)
-        assert inner is not None
-        walks = self.search.searches_lengthscale
-        rule = (
-            clone(inner).set_params(lengthscale="median")
-            if walks and isinstance(inner, RadialKernel)
-            else inner
-        )
-        above = rest.walk(rule, M, best.metric, penalty, walks, best)[0]
+        rule, M = best.inner, best.metric_matrix
+        if search.walks and isinstance(rule, RadialKernel):
+            rule = clone(rule).set_params(lengthscale="median")
+        above = rest.walk(rule, M, best.metric, best)[0]
         unexplained = rest.cells(M)  # of the same rows as the cells of the targets
         left = {
             "landmarks": torch.cat([cell.Y[:LEFT_OUT] for cell in unexplained]),

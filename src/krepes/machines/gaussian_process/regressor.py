@@ -15,18 +15,18 @@ from torch import Tensor
 
 from krepes.base.reporting import display
 from krepes.base.rows import Rows, dense
-from krepes.base.storage.codec import State, encode
-from krepes.base.storage.packing import digest
+from krepes.base.storage.codec import State
 from krepes.base.validation import check_count, check_share
 from krepes.engines import Local
 from krepes.features import FeatureSpace
 from krepes.kernels.automatic import is_precomputed
 from krepes.kernels.vectors import as_rows
 from krepes.machines.cells.all_rows import AllRows
-from krepes.machines.cells.cell_machine import QUERY_ROWS, CellMachine
+from krepes.machines.cells.asked_cells import AskedCells
 from krepes.machines.cells.cell_solver import CellSolver
 from krepes.machines.cells.cell_variance import left_out_amplitude, log_likelihood, variances_in_cells
-from krepes.machines.cells.choosing import Cells, as_cells
+from krepes.machines.cells.choosing import Cells
+from krepes.machines.cells.held_cells import QUERY_ROWS
 from krepes.machines.cells.local_plan import LocalPlan
 from krepes.machines.gaussian_process.evidence_score import EvidenceScore
 from krepes.machines.gaussian_process.few_rows import LEAST_NESTED, MOST_NESTED, nested_deviations, reach
@@ -64,27 +64,13 @@ class ProcessPass(SumsAndRowsPass[ProcessTotal]):
     total = ProcessTotal
 
     def __init__(self, space: FeatureSpace, targets: Quantities, plan: LocalPlan | None = None):
-        self.targets, self.plan = targets, plan
         keeping = KeepRows(MOST_NESTED if plan is None else LEFT_OUT, space.seed, space.kernel)
         equations = NormalEquations(space, targets)
-        super().__init__(space, equations, targets.n_outputs, keeping, [], plan is not None)
-
-    def fingerprint(self) -> dict[str, str]:
-        cells = {} if self.plan is None else {"cells": digest(encode(self.plan))}
-        return super().fingerprint() | cells
-
-    def check_total(self, total: ProcessTotal) -> None:
-        for each in (total.kept, total.rows):
-            if each is not None and not self.targets.are_encoded(each.y):
-                raise ValueError("The file is damaged: the targets of its rows are not of this model.")
+        super().__init__(space, equations, targets, keeping, [], plan)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class GaussianProcessRegressor(
-    QuantityMachine[ProcessTotal, Posterior],
-    CellMachine[ProcessTotal, Posterior],
-    GaussianProcess[ProcessTotal],
-):
+class GaussianProcessRegressor(QuantityMachine[ProcessTotal, Posterior], GaussianProcess[ProcessTotal]):
     """Predict numbers, and how sure they are, by a Gaussian process, in one pass over the data.
 
     y = mean + f(x) + e,  f ~ GP(0, a k),  e ~ N(0, s^2).  Amplitude a and noise s^2 maximise the evidence or, with
@@ -126,8 +112,9 @@ class GaussianProcessRegressor(
     (True, True)
     """
 
-    noise: float | str = "auto"
+    fit_intercept: bool = True
     local: str | bool | Cells = False
+    noise: float | str = "auto"
 
     # Fitting
 
@@ -153,22 +140,21 @@ class GaussianProcessRegressor(
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_variance("noise", self.noise)
-        asked = as_cells(self.local)
-        if asked is not None and (asked[1] or asked[0].landmarks or asked[0].centres is not None):
+        asked = self._asked_cells
+        if asked is not None and (
+            asked.compares or asked.options.landmarks or asked.options.centres is not None
+        ):
             raise ValueError(
                 f"local={self.local!r}: expected True, False, or krepes.machines.Cells(...) without landmarks and "
                 "centres."
             )
 
     @property
-    def _penalty(self) -> float | str:
-        if self.noise == "auto" or self.amplitude == "auto":
-            return "auto"
-        return float(self.noise) / float(self.amplitude)
-
-    @property
-    def _cells_have_intercepts(self) -> bool:
-        return False  # the mean is that of all targets
+    def _asked_cells(self) -> AskedCells | None:
+        noise, amplitude = given(self.noise), given(self.amplitude)
+        penalty = "auto" if noise is None or amplitude is None else noise / amplitude
+        against = "kernel='precomputed' knows no rows" if is_precomputed(self.kernel) else None
+        return AskedCells.of(self.local, penalty, intercept=False, against=against)  # the mean is that of all
 
     @property
     def _search(self) -> KernelSearch:
@@ -188,16 +174,14 @@ class GaussianProcessRegressor(
         assert plan is not None
         assert rows is not None
         assert kept is not None
-        left_out, constants = (
-            torch.isin(rows.rows, kept.rows),
-            {"centred": self.fit_intercept, "intercept": False},
-        )
+        left_out = torch.isin(rows.rows, kept.rows)
+        constants = {"centred": self.fit_intercept, "intercept": False}
         return CellSolver.of_targets(plan, rows, rows.weight, self.targets_, left_out, **constants)
 
     def _in_cells(self, value: ProcessTotal) -> Posterior:
         """A process in every cell; noise and amplitude are those given, or have the ratio of the plan."""
         solver, c = self._cell_solver(value), self.targets_.n_outputs
-        cells, _ = self._solved_cells(solver, torch.zeros(0))
+        cells, _ = self._held.solved(solver, c, self._run_in(self.space_), torch.zeros(0))
         amplitude, noise = given(self.amplitude), given(self.noise)
         ratio = solver.plan.penalty
         if amplitude is None:

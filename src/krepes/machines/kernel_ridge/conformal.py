@@ -38,8 +38,7 @@ from krepes.base.reporting import warn
 from krepes.base.rows import Rows
 from krepes.base.validation import check_same_rows, check_share
 from krepes.machines.kernel_ridge.machine import RidgeMachine
-from krepes.machines.labelled_machine import targets_in
-from krepes.machines.targets import Quantities, checked_predictions
+from krepes.machines.targets import Quantities, checked_predictions, targets_in
 
 Calibration = tuple[Any, Any]  # rows and their targets
 

@@ -26,9 +26,9 @@ from krepes.features import FeatureSpace, FitData, opener_of
 from krepes.features.space import LEAST_FOLDS
 from krepes.kernels.automatic import is_precomputed
 from krepes.kernels.vectors import as_rows
-from krepes.machines.cells.cell_machine import CellMachine
+from krepes.machines.cells.asked_cells import AskedCells
 from krepes.machines.cells.cell_solver import CellSolver
-from krepes.machines.cells.choosing import as_cells
+from krepes.machines.cells.choosing import Cells
 from krepes.machines.cells.row_weights import RowWeights, weights_of_rows
 from krepes.machines.input_metric import METRICS
 from krepes.machines.kernel_ridge.bandwidth import Bandwidth, bandwidth_of
@@ -52,13 +52,12 @@ from krepes.machines.kernel_ridge.solution import (
     unseen_errors,
 )
 from krepes.machines.kernel_search import KernelSearch
+from krepes.machines.labelled_machine import LabelledMachine
 from krepes.regression.ridge_algebra import PenaltyErrors
 from krepes.tally import Fit
 from krepes.tally.fit import check_checkpoint, unsummed
 
 MOST_FOLDS = 1000
-FEW_LANDMARKS = 100  # in a space that cells replace
-QUERY_ROWS = 2**15  # predicted at once in cells, so that every cell has many
 
 NO_SUMS = (
     "Conjugate gradients read the rows many times and keep no sums, which partial_fit, merge and forget add to: give "
@@ -67,7 +66,7 @@ NO_SUMS = (
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RidgeMachine(CellMachine[RidgeTotal, RidgeSolution]):
+class RidgeMachine(LabelledMachine[RidgeTotal, RidgeSolution]):
     """The base of `KernelRidgeRegressor` and `KernelRidgeClassifier`.
 
     Parameters
@@ -119,6 +118,8 @@ class RidgeMachine(CellMachine[RidgeTotal, RidgeSolution]):
 
     solution_type = RidgeSolution
 
+    fit_intercept: bool = True
+    local: str | bool | Cells = "auto"
     penalty: float | str = "auto"
     solver: str = "auto"
     n_folds: int = 5
@@ -138,13 +139,14 @@ class RidgeMachine(CellMachine[RidgeTotal, RidgeSolution]):
         return False
 
     @property
-    def _penalty(self) -> float | str:
-        return self.penalty
+    def _asked_cells(self) -> AskedCells | None:
+        return AskedCells.of(self.local, self.penalty, self.fit_intercept, self._against_cells())
 
     def _against_cells(self) -> str | None:
+        """Why the parameters do not go with cells, if they do not."""
         if self.solver == "conjugate_gradients":
             return "solver='conjugate_gradients' is for landmarks"
-        return super()._against_cells()
+        return "kernel='precomputed' knows no rows" if is_precomputed(self.kernel) else None
 
     # Fitting
 
@@ -206,7 +208,8 @@ class RidgeMachine(CellMachine[RidgeTotal, RidgeSolution]):
         assert plan is not None
         share = 0.0 if plan.on_residuals else plan.share  # of cells in f
         base = replace(base, A=(1 - share) * base.A, b=(1 - share) * base.b)
-        cells, errors = self._solved_cells(self._cell_solver(value, base), base.A)
+        solver, run = self._cell_solver(value, base), self._run_in(self.space_)
+        cells, errors = self._held.solved(solver, self.targets_.n_outputs, run, base.A)
         Y, left = self.targets_.matrix(kept.y), torch.empty_like(errors)
         left[kept.rows.argsort()] = errors
         if share:
@@ -280,7 +283,7 @@ class RidgeMachine(CellMachine[RidgeTotal, RidgeSolution]):
         if self.n_folds > MOST_FOLDS:
             raise ValueError(f"n_folds={self.n_folds:,}: expected at most {MOST_FOLDS:,}.")
         check_count("n_kept", self.n_kept)
-        as_cells(self.local)
+        AskedCells.of(self.local, self.penalty, self.fit_intercept, None)
         if self.penalty != "auto":
             check_number("penalty", self.penalty, "'auto' or a number", above=0)
         check_choice("input_metric", self.input_metric, METRICS)

@@ -32,8 +32,7 @@ from torch import Tensor
 
 from krepes.base.blocks import Block
 from krepes.base.split import ByFold, Key, Parts, Split
-from krepes.base.storage.codec import Bounds, Shape, encode
-from krepes.base.storage.packing import digest
+from krepes.base.storage.codec import Bounds, Shape
 from krepes.features.space import FeatureSpace
 from krepes.machines.cells.all_rows import AllRows
 from krepes.machines.cells.cell_model import CellModel
@@ -111,26 +110,18 @@ class RidgePass(SumsAndRowsPass[RidgeTotal]):
         by_class: bool = False,
         plan: LocalPlan | None = None,
     ):
-        self.plan = plan
-        self.targets, self.n_keys = targets, n_folds * (targets.n_outputs if by_class else 1)
+        self.n_keys = n_folds * (targets.n_outputs if by_class else 1)
         folds = ByFold(n_folds, space.seed)
         by = ByFoldAndClass(folds, targets.n_outputs) if by_class else folds
         equations = Split(NormalEquations(space, targets), by, self.n_keys)
         keeping = KeepRows(n_kept, space.seed, space.kernel)
         settings: list[Any] = [n_folds, n_kept, by_class]
-        super().__init__(space, equations, targets.n_outputs, keeping, settings, plan is not None)
-
-    def fingerprint(self) -> dict[str, str]:
-        cells = {} if self.plan is None else {"cells": digest(encode(self.plan))}
-        return super().fingerprint() | cells
+        super().__init__(space, equations, targets, keeping, settings, plan)
 
     def check_total(self, total: RidgeTotal) -> None:
         if not all(type(key) is int and 0 <= key < self.n_keys for key in total.equations):
             raise ValueError("The file is damaged: this model has no such folds or classes.")
-        if not self.targets.are_encoded(total.kept.y):
-            raise ValueError("The file is damaged: the targets of its kept rows are not of this model.")
-        if total.rows is not None and not self.targets.are_encoded(total.rows.y):
-            raise ValueError("The file is damaged: the rows of its cells are not of this model.")
+        super().check_total(total)
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,7 @@ class NoveltyPass(SumsAndRowsPass[NoveltyTotal]):
     def __init__(self, space: FeatureSpace, share: float, n_kept: int):
         self.share = share
         super().__init__(
-            space, NormalEquations(space, None), 0, KeepRows(n_kept, space.seed), [share, n_kept]
+            space, NormalEquations(space, None), None, KeepRows(n_kept, space.seed), [share, n_kept]
         )
 
     def divided(self, block: Block) -> tuple[Block, Block]:
