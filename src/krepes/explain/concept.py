@@ -72,8 +72,6 @@ class Concept(BaseEstimator):
         The mean cosine between the direction and directions of bootstrap samples.
     stability_by_chance_, stability_p_value_ : float or None
         The mean of the same for permuted labels, and the share of these that are at least as stable.
-    random_directions_ : ndarray of shape (n_permutations, h)
-        Directions of permuted labels: what `tcav` compares with.
     n_positives_, n_negatives_ : int
 
     Examples
@@ -244,7 +242,6 @@ class Concept(BaseEstimator):
         permuted = [generator.permutation(y) for _ in range(self.n_permutations)]
         found = [self._direction(Z, labels) for labels in permuted]
         kept = [(labels, v) for labels, v in zip(permuted, found) if v is not None]
-        self.random_directions_ = np.array([v for _, v in kept]).reshape(-1, Z.shape[1])
         self.p_value_ = self.stability_by_chance_ = self.stability_p_value_ = None
         if not self.n_permutations:
             return

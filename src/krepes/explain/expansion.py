@@ -5,8 +5,7 @@
 The same landmarks serve any coefficients, so that a method can be asked what it says of other ones, A' = F W' with a
 random W': see `krepes.explain.faithfulness`.
 
-The landmarks with the largest values for every row, block by block: no n x m array is ever held. Cost beyond the kernel
-values: one product and one selection per block; memory O(b m + n k).
+Rows are read block by block: where a few landmarks of every row are kept, no n x m array is ever held.
 """
 
 from __future__ import annotations
@@ -33,46 +32,11 @@ Explained = KernelEmbedding | LabelledMachine
 Values = Callable[[Tensor], Tensor]  # kernel values (b, p m) -> values of the landmarks (b, m)
 
 
-@dataclass(frozen=True)
-class TopLandmarks:
-    """For every row, the k landmarks that matter most, by some measure, first.
-
-    Attributes
-    ----------
-    landmarks : ndarray of shape (n, k)
-        Positions among the landmarks, 0 .. m - 1.
-    values : ndarray of shape (n, k)
-    rows : ndarray of shape (n, k) or None
-        The rows of the training data that these landmarks are; None if landmarks were given as points.
-    """
-
-    landmarks: np.ndarray
-    values: np.ndarray
-    rows: np.ndarray | None
-
-
 def all_values(model: Explained, X: Any, values: Values) -> np.ndarray:
     """Values of all landmarks for all rows, (n, m); or whatever else a function of kernel values gives."""
     if X is None:
         raise TypeError("X is None; expected rows, in any form that the model takes.")
     return checked(model)._mapped(lambda rows: values(model.features_.kernel_block(rows)), X)
-
-
-def top_landmarks_with(
-    model: Explained, X: Any, values: Values, others: Values, n_top: int
-) -> tuple[TopLandmarks, np.ndarray]:
-    """The landmarks with the largest `values`, and the `others` of the same landmarks, (n, k)."""
-    k = n_shown(model, n_top)
-
-    def selected(K: Tensor) -> Tensor:
-        V = values(K)
-        best = V.abs().topk(k, dim=1).indices
-        beside = V if others is values else others(K)
-        return torch.cat([best.double(), V.gather(1, best).double(), beside.gather(1, best).double()], dim=1)
-
-    landmarks, kept, beside = np.split(all_values(model, X, selected), 3, axis=1)
-    places = landmarks.astype(np.int64)
-    return TopLandmarks(places, kept, rows_at(model, places)), beside
 
 
 def n_shown(model: Explained, n_top: int) -> int:
@@ -145,11 +109,6 @@ def landmarks_are_rows_of(model: Explained, X: Any) -> bool:
 def over_views(M: Tensor, p: int) -> Tensor:
     """Sums over the p views of every landmark: (..., p m) -> (..., m). Views of one landmark are m apart."""
     return M if p == 1 else M.unflatten(-1, (p, -1)).sum(-2)
-
-
-def row_norms(A: Tensor) -> Tensor:
-    """|a| of every row of A, of numbers whose squares may overflow."""
-    return torch.from_numpy(np.hypot.reduce(A.cpu().numpy(), axis=1)).to(A)
 
 
 def in_range(factors: Tensor, model: Explained, what: str) -> Tensor:

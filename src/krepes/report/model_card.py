@@ -13,7 +13,6 @@ from krepes.base.validation import generator_of
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation import ProbeResult, ProtocolResult, linear_probe
 from krepes.evaluation.probe_inputs import validation_split
-from krepes.explain import class_coverage
 from krepes.explain.expansion import n_landmarks
 from krepes.report.facts import component_words, input_words, steps_words, views_words
 from krepes.report.shown_rows import ShownColumn, ShownRows
@@ -87,17 +86,6 @@ def _versions() -> str:
     others = {"numpy": np.__version__, "torch": torch.__version__, "scikit-learn": sklearn.__version__}
     listed = ", ".join(f"{name} {version}" for name, version in others.items())
     return f"krepes {__version__}; Python {platform.python_version()}, {listed}"
-
-
-def kappa_words(model: KernelEmbedding, of_landmarks: np.ndarray | None) -> str | None:
-    """How many of the strongest landmarks it takes to see every class, where the landmarks' labels are known."""
-    if of_landmarks is None or (of_landmarks < 0).any() or len(np.unique(of_landmarks)) < 2:
-        return None
-    found = class_coverage(model, of_landmarks, of_landmarks=True)
-    if found.kappa is None or found.by_chance is None:
-        return None
-    classes = len(found.ranks)
-    return f"all {classes} within the {found.kappa:,} strongest (random order: {found.by_chance:.1f})"
 
 
 def probed(
