@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from krepes.base.rows import dense
-from krepes.explain.expansion import Explained, checked, coefficient_tensor
+from krepes.explain.expansion import Explained, all_inputs, checked, coefficient_tensor
 from krepes.explain.training_rows import TrainingRows
 from krepes.kernels import Gaussian, Kernel, Laplacian, Matern, Reweighted
 from krepes.kernels.kernel import ProductTerms
@@ -130,9 +130,7 @@ def _factors(kernel: Any, groups: Sequence[Sequence[int]], X: Tensor, L: Tensor)
 
 def encoded_rows(model: Explained, X: Any) -> Tensor:
     """Rows in the model's input space, (n, d)."""
-    model.check_input(X)
-    reader = model.space_.reader(X)
-    return dense(reader.take(np.arange(reader.n_rows)).inputs[0]).double()
+    return dense(all_inputs(model, X)).double()
 
 
 def _reference(model: Explained) -> Tensor:

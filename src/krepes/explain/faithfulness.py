@@ -36,9 +36,11 @@ from krepes.explain.expansion import (
     Explained,
     Values,
     checked,
+    in_cells,
     landmark_rows,
     landmarks_are_rows_of,
     n_landmarks,
+    over_views,
 )
 from krepes.explain.retraining import Compared, Mean, retrained_check
 from krepes.explain.training_rows import TrainingRows
@@ -103,7 +105,8 @@ def terms(expansion: Expansion) -> Values:
     def parts(K: Tensor) -> Tensor:
         own = expansion.at(K) - expansion.centre
         squares = own.square().sum(1, keepdim=True)
-        return expansion.terms_along(K, own / torch.where(squares > 0, squares, torch.inf))
+        along = own / torch.where(squares > 0, squares, torch.inf)
+        return over_views(K * (along @ expansion.A.mT), expansion.n_views)
 
     return parts
 
@@ -129,7 +132,8 @@ class ExplainedRows:
 
     def centres(self, chosen: Tensor) -> Tensor:
         """The places of all views of the landmarks chosen for each row: (n, k) -> (n, k p)."""
-        return self.expansion.landmarks.centres[chosen].flatten(1)
+        p = self.expansion.n_views
+        return (chosen[:, :, None] + len(self.expansion.K) // p * torch.arange(p).to(chosen)).flatten(1)
 
     def subtracted(self, chosen: Tensor) -> Tensor:
         """f(x) - sum over chosen l of k(x, x_l) a_l, (n, h)."""
@@ -138,16 +142,16 @@ class ExplainedRows:
 
     def alone(self, chosen: Tensor) -> Tensor:
         """gamma + k_xS (K_SS + eps I)^-1 (f(S) - gamma), (n, h)."""
-        landmarks, places = self.expansion.landmarks, self.centres(chosen)
-        K = landmarks.K[places[:, :, None], places[:, None]].clone()
-        K.diagonal(dim1=1, dim2=2).add_(landmarks.damping)
-        weights = torch.linalg.solve(K, self.expansion.values[places] - self.expansion.gamma)
-        return self.expansion.gamma + (self.K.gather(1, places)[:, None] @ weights)[:, 0]
+        all_of, places = self.expansion, self.centres(chosen)
+        K = all_of.K[places[:, :, None], places[:, None]].clone()
+        K.diagonal(dim1=1, dim2=2).add_(all_of.damping)
+        weights = torch.linalg.solve(K, all_of.values[places] - all_of.gamma)
+        return all_of.gamma + (self.K.gather(1, places)[:, None] @ weights)[:, 0]
 
     def perturbed(self) -> ExplainedRows:
         """Kernel values a tenth of the way to those of the nearest landmark."""
         nearest = self.expansion.similarity(self.K).argmax(1)
-        return replace(self, K=torch.lerp(self.K, self.expansion.landmarks.K[nearest], 0.1))
+        return replace(self, K=torch.lerp(self.K, self.expansion.K[nearest], 0.1))
 
 
 def faithfulness(
@@ -195,7 +199,7 @@ def faithfulness(
         check_count(name, value, least)
     model.check_input(X)
     labels, generator = None if y is None else as_array(y, "y"), generator_of(random_state)
-    if isinstance(model, RidgeMachine) and not (model.local_ is not None and model.local_.in_cells):
+    if isinstance(model, RidgeMachine) and not in_cells(model):
         kept = TrainingRows.kept_by(model)
         if kept is not None and getattr(model, "loss", "squared") == "squared":
             found, facts, title = retrained_check(model, kept, X, labels, n_rows, generator)
@@ -212,7 +216,7 @@ def faithfulness(
     draws = torch.Generator().manual_seed(random_state)
 
     def at_random(expansion: Expansion) -> Values:
-        m = expansion.landmarks.n_landmarks
+        m = len(expansion.at_landmarks)
         return lambda K: torch.rand(len(K), m, dtype=torch.float64, generator=draws).to(K)
 
     methods = {
@@ -333,7 +337,7 @@ def _checked(
     if others:
         each = [close[order[:, 0], _first(method, other, 1)[:, 0]] for other, close in others]
         found["stability"] = torch.stack(each).mean(0).cpu().numpy()
-    close = _closeness(rows.expansion.landmarks.K[: values.shape[1], : values.shape[1]])
+    close = _closeness(rows.expansion.K[: values.shape[1], : values.shape[1]])
     found["perturbed"] = close[order[:, 0], _first(method, rows.perturbed(), 1)[:, 0]].cpu().numpy()
     again = [_overlap(method, rows, order, draw) for draw in range(n_random)]
     found["random weights"] = np.array(again)
