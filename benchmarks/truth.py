@@ -161,7 +161,7 @@ def main() -> None:
             found[method] = {"LDS": str(lds), "seconds": round(seconds, 3)}
             print(f"  {method:28s} LDS {lds}   {seconds:.2f} s", flush=True)
         codes = machine.targets_.encoded(truth_labels)
-        for method, columns in check_of(trained, own, kept.y, codes, generator).items():
+        for method, columns in check_of(trained, own, (kept.y, codes), generator).items():
             found[f"check: {method}"] = {column: str(Mean.of(values)) for column, values in columns.items()}
             print(f"  check {method:14s}", found[f"check: {method}"], flush=True)
         found["wrong labels"] = wrong_labels(trained, own, kept.y, generator)

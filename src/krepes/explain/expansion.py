@@ -73,21 +73,6 @@ def landmark_rows(model: Explained) -> np.ndarray | None:
     return None if rows is None else rows[: n_landmarks(model)]
 
 
-def rows_at(model: Explained, places: np.ndarray) -> np.ndarray | None:
-    """The training rows that landmarks are, by their places among all; -1 stays -1."""
-    rows = landmark_rows(model)
-    return None if rows is None else np.where(places >= 0, rows[places], -1)
-
-
-def known_rows(model: Explained) -> tuple[np.ndarray | None, Rows]:
-    """Some rows that the model was fitted on, and their indices if they are known: landmarks; in cells, kept rows."""
-    if isinstance(model, CellMachine) and in_cells(model):
-        assert model.total_ is not None
-        kept = model.total_.kept.take(np.arange(min(KNOWN, len(model.total_.kept.rows))))
-        return kept.rows.numpy(), kept.inputs
-    return landmark_rows(model), model.landmarks_
-
-
 def all_inputs(model: Explained, X: Any) -> Rows:
     """All rows at once, in the model's input space."""
     model.check_input(X)
@@ -97,7 +82,12 @@ def all_inputs(model: Explained, X: Any) -> Rows:
 
 def landmarks_are_rows_of(model: Explained, X: Any) -> bool:
     """Whether the landmarks are rows of X. If so, the labels of X give the labels of the landmarks."""
-    rows, landmarks = known_rows(model)
+    if isinstance(model, CellMachine) and in_cells(model):
+        assert model.total_ is not None
+        kept = model.total_.kept.take(np.arange(min(KNOWN, len(model.total_.kept.rows))))
+        rows, landmarks = kept.rows.numpy(), kept.inputs
+    else:
+        rows, landmarks = landmark_rows(model), model.landmarks_
     reader = model.space_.reader(X)
     if rows is None or model.views_per_landmark_ > 1 or rows.max() >= reader.n_rows:
         return False

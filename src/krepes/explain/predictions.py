@@ -28,7 +28,7 @@ from krepes.base.validation import check_count
 from krepes.embedding import KernelEmbedding
 from krepes.explain.attribution import class_place
 from krepes.explain.examples import Examples, examples
-from krepes.explain.expansion import Expansion, all_inputs, in_cells, known_rows
+from krepes.explain.expansion import Expansion, all_inputs, in_cells, landmark_rows
 from krepes.explain.training_rows import LinearInRows, LinearMachine, TrainingRows, query_features
 from krepes.machines import NoveltyDetector
 from krepes.machines.kernel_ridge.machine import RidgeMachine
@@ -165,7 +165,7 @@ def similarities(machine: LabelledMachine, rows: Rows, others: Rows) -> Tensor:
     return machine.kernel_(rows, others).double() / (own[:, None] * theirs).sqrt()
 
 
-Carried = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+Carried = tuple[np.ndarray, ...]
 
 
 def _by_rows(machine: LinearMachine, kept: TrainingRows, X: Any, V: np.ndarray, n_top: int) -> Carried:
@@ -205,7 +205,7 @@ def _in_cells(machine: RidgeMachine, kept: TrainingRows, X: Any, V: np.ndarray, 
     best = np.argsort(-rank, axis=1, kind="stable")[:, :n_top]
     places = np.where(found.rows >= 0, places, -1)
     each = [np.take_along_axis(values, best, 1) for values in (places, found.similarity, adds, effects)]
-    return each[0], each[1], each[2], each[3], V @ solver.mean.numpy()
+    return *each, V @ solver.mean.numpy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +254,7 @@ def counterfactuals(machine: LabelledMachine, X: Any) -> Counterfactuals:
         known, theirs = held.rows.numpy(), held.predictions.numpy()
         inputs = take_rows(kept.inputs, np.array([place[row] for row in known.tolist()]))
     else:
-        known, inputs = known_rows(machine)
+        known, inputs = landmark_rows(machine), machine.landmarks_
         theirs = Expansion.of(machine).values.cpu().numpy()
     own = machine._scores(X)
     S = similarities(machine, rows, inputs).cpu().numpy()

@@ -149,12 +149,11 @@ def retrained_check(
     Phi, Y, weight = (part.cpu() for part in kept.features(machine))
     queries = query_features(machine, some).cpu()
     trained = Trained(LinearInRows.of(machine), Phi, Y, weight, queries, V, S).solved()
-    labels = None
-    if y is not None and isinstance(machine.targets_, Classes):
-        labels = machine.targets_.encoded(y[drawn])
-    found = check_of(trained, own, kept.y if labels is not None else None, labels, generator)
+    known = y is not None and isinstance(machine.targets_, Classes)
+    classes = (kept.y, machine.targets_.encoded(y[drawn])) if known else None
+    found = check_of(trained, own, classes, generator)
     facts = {"closed form and refit differ by at most": f"{exactness(trained):.1e} of the effect"}
-    if labels is not None:
+    if classes is not None:
         area = mislabels_found(trained, kept.y, generator)
         facts["wrong labels found (area under the curve)"] = f"{area:.3f}, of 10 % changed"
     title = (
@@ -166,17 +165,16 @@ def retrained_check(
 def check_of(
     trained: Trained,
     own: Tensor,
-    codes: np.ndarray | None,
-    labels: np.ndarray | None,
+    classes: tuple[np.ndarray, np.ndarray] | None,
     generator: np.random.Generator,
 ) -> Compared:
-    """Figures of every method, by column."""
+    """Figures of every method, by column; `classes` are codes of the rows and of the queries, if these are known."""
     n = len(trained.Phi)
     halves = np.array([generator.permutation(n) < n // 2 for _ in range(N_SUBSETS)], dtype=np.float64)
     truth = torch.stack([trained.only(torch.from_numpy(half)).outputs() for half in halves], dim=1).numpy()
     fewer = trained.only(torch.from_numpy((generator.random(n) >= SHARE).astype(np.float64)))
     permuted = trained.with_targets(trained.Y[torch.from_numpy(generator.permutation(n))])
-    marked = None if codes is None or labels is None else _marked(trained, codes, labels, generator)
+    marked = None if classes is None else _marked(trained, *classes, generator)
     ybar = (trained.V @ trained.linear.whole.ybar).numpy()
     above = trained.outputs().numpy() - ybar
     found: Compared = {}
@@ -190,8 +188,8 @@ def check_of(
             without = trained.linear.without(trained.Phi[rows], trained.Y[rows], trained.weight[rows])
             left.append(float(without.scores(trained.queries[q : q + 1])[0] @ trained.V[q]))
         figures["deletion"] = (np.array(left) - ybar) / np.where(np.abs(above) > 1e-12, above, np.inf)
-        if codes is not None and labels is not None:
-            figures["same label"] = (codes[first.numpy()] == labels).astype(np.float64)
+        if classes is not None:
+            figures["same label"] = (classes[0][first.numpy()] == classes[1]).astype(np.float64)
         there = torch.where(fewer.weight > 0, fewer.values(method, generator), -torch.inf)
         nearer = (own[first] > own[first, there.argmax(1)][:, None]).double().mean(1)
         figures["stability"] = (1 - 2 * nearer).numpy()

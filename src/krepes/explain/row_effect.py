@@ -94,10 +94,8 @@ def row_effect(
         return RowEffects(named, total.cpu().numpy(), sizes.cpu().numpy(), found.cpu().numpy())
     given = {"positives": positives, "negatives": negatives, "sample_weight": sample_weight}
     Phi = torch.from_numpy(model._mapped(model.features_, on)).double()
-    span = _span(model)
-    G = Phi @ span
-    G = G @ G.mT
-    changes = [_refitted(model, X, group, given, Phi) - G for group in groups]
+    G = _alike(model, Phi)
+    changes = [_alike(model.without_rows(X, group, **given), Phi) - G for group in groups]
     on_rows = torch.stack([change.norm(dim=1) / G.norm(dim=1).clamp(min=1e-300) for change in changes])
     total = torch.stack([change.norm() for change in changes]) / G.norm().clamp(min=1e-300)
     return RowEffects(named, total.cpu().numpy(), on_rows.cpu().numpy())
@@ -146,7 +144,7 @@ def _span(model: KernelEmbedding) -> Tensor:
     return torch.linalg.qr(W / W.norm(dim=0).clamp(min=1e-300))[0].cpu()
 
 
-def _refitted(model: KernelEmbedding, X: Any, rows: np.ndarray, given: dict[str, Any], Phi: Tensor) -> Tensor:
-    """G of the model without some rows."""
-    Z = Phi @ _span(model.without_rows(X, rows, **given))
+def _alike(model: KernelEmbedding, Phi: Tensor) -> Tensor:
+    """G of rows with these features."""
+    Z = Phi @ _span(model)
     return Z @ Z.mT
