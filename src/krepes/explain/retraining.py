@@ -149,8 +149,9 @@ def retrained_check(
     Phi, Y, weight = (part.cpu() for part in kept.features(machine))
     queries = query_features(machine, some).cpu()
     trained = Trained(LinearInRows.of(machine), Phi, Y, weight, queries, V, S).solved()
-    known = y is not None and isinstance(machine.targets_, Classes)
-    classes = (kept.y, machine.targets_.encoded(y[drawn])) if known else None
+    classes = None
+    if y is not None and isinstance(machine.targets_, Classes):
+        classes = kept.y, machine.targets_.encoded(y[drawn])
     found = check_of(trained, own, classes, generator)
     facts = {"closed form and refit differ by at most": f"{exactness(trained):.1e} of the effect"}
     if classes is not None:
