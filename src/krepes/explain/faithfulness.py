@@ -50,7 +50,7 @@ from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.preprocessing.labels import missing_values
 
 STEPS = (1, 2, 5, 10, 20)
-N_COMPARED = 5  # landmarks named for learned and for random weights
+N_COMPARED, N_RANDOM = 5, 3  # landmarks named for learned and for random weights; draws of these
 PROBE_ROWS = 5000
 IGNORES = 0.9  # landmarks named again for random weights, from which a method ignores what was learned
 Method = Callable[[Expansion], Values]
@@ -166,7 +166,6 @@ def faithfulness(
     fit_rows: Any = None,
     fit_labels: Any = None,
     n_rows: int = 300,
-    n_random: int = 3,
     random_state: int = 0,
 ) -> Faithfulness:
     """Compare ways to name the rows that matter, on rows of X.
@@ -182,8 +181,6 @@ def faithfulness(
         The rows that the model was fitted on, and their labels: for the labels of landmarks and the probe. By default
         X and y, if the landmarks are rows of X.
     n_rows : int, default=300
-    n_random : int, default=3
-        Draws of random weights.
     random_state : int, default=0
 
     Examples
@@ -197,7 +194,6 @@ def faithfulness(
     (True, False)
     """
     check_count("n_rows", n_rows, 2)
-    check_count("n_random", n_random)
     model.check_input(X)
     labels, generator = None if y is None else as_array(y, "y"), generator_of(random_state)
     if isinstance(model, RidgeMachine) and not in_cells(model):
@@ -237,7 +233,7 @@ def faithfulness(
         return lambda K: torch.rand(len(K), m, dtype=torch.float64, generator=draws).to(K)
 
     methods = METHODS | {"random": at_random}
-    found = {name: _checked(method, rows, n_random) for name, method in methods.items()}
+    found = {name: _checked(method, rows) for name, method in methods.items()}
     title = f"{len(explained)} rows, {n_landmarks(model)} landmarks; deletion and insertion by {what}."
     return Faithfulness(found, {}, title, "explain")
 
@@ -271,7 +267,7 @@ def _kernel_values(model: Explained, X: Any, rows: np.ndarray) -> Tensor:
     return model.features_.kernel_block(model.space_.reader(X).take(rows).inputs[0]).double()
 
 
-def _checked(method: Method, rows: ExplainedRows, n_random: int) -> dict[str, np.ndarray]:
+def _checked(method: Method, rows: ExplainedRows) -> dict[str, np.ndarray]:
     """Figures of one method, by column."""
     values = method(rows.expansion)(rows.K)
     order = values.topk(min(max(STEPS), values.shape[1]), dim=1).indices
@@ -285,7 +281,7 @@ def _checked(method: Method, rows: ExplainedRows, n_random: int) -> dict[str, np
         found["same label"] = (named == rows.labels).astype(np.float64)
     close = closeness(rows.expansion.K[: values.shape[1], : values.shape[1]])
     found["perturbed"] = close[order[:, 0], first(method, rows.perturbed(), 1)[:, 0]].cpu().numpy()
-    again = [_overlap(method, rows, order, draw) for draw in range(n_random)]
+    again = [_overlap(method, rows, order, draw) for draw in range(N_RANDOM)]
     found["random weights"] = np.array(again)
     shares = values.abs().sort(dim=1, descending=True).values.cumsum(1)
     found["rows for 90 %"] = (1 + (shares < 0.9 * shares[:, -1:]).sum(1)).double().cpu().numpy()

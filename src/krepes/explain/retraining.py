@@ -216,9 +216,9 @@ def rank_correlations(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return (a * b).sum(1) / np.where(sizes > 0, sizes, np.inf)
 
 
-def exactness(trained: Trained, n_compared: int = 5) -> float:
+def exactness(trained: Trained) -> float:
     """The largest difference between effects in closed form and by refits of few rows, relative to the largest."""
-    linear, queries, rows = trained.linear, trained.queries, range(min(n_compared, len(trained.Phi)))
+    linear, queries, rows = trained.linear, trained.queries, range(min(N_NAMED, len(trained.Phi)))
     parts = [(trained.Phi[[i]], trained.Y[[i]], trained.weight[[i]]) for i in rows]
     gone = [linear.whole.scores(queries) - linear.without(*part).scores(queries) for part in parts]
     refits = torch.stack(gone, dim=1)

@@ -106,8 +106,14 @@ def probed(
         return None, "none: too few labels"
     names = np.array(labels.levels, dtype=object)
     result = linear_probe(Z[fit], names[codes[fit]], Z[test], names[codes[test]], random_state=random_state)
-    said = f"accuracy {100 * result.accuracy:.1f} % (balanced {100 * result.balanced_accuracy:.1f} %)"
-    return result, f"{said}, fitted on {len(fit):,} of the rows shown and tested on the other {len(test):,}"
+    return (
+        result,
+        f"{_accuracies(result)}, fitted on {len(fit):,} of the rows shown and tested on the other {len(test):,}",
+    )
+
+
+def _accuracies(probe: ProbeResult) -> str:
+    return f"accuracy {100 * probe.accuracy:.1f} % (balanced {100 * probe.balanced_accuracy:.1f} %)"
 
 
 def probe_words(probe: Probe) -> str:
@@ -120,10 +126,7 @@ def probe_words(probe: Probe) -> str:
             f"{probe.probe}, {probe.n_labels:,} labels, tested on {probe.n_test:,} rows, {len(probe.results)} repeats"
         )
     if isinstance(probe, ProbeResult):
-        return (
-            f"accuracy {100 * probe.accuracy:.1f} % (balanced {100 * probe.balanced_accuracy:.1f} %), "
-            f"{probe.n_labels:,} labels, tested on {probe.n_test:,} rows"
-        )
+        return f"{_accuracies(probe)}, {probe.n_labels:,} labels, tested on {probe.n_test:,} rows"
     raise TypeError(
         f"probe= must be a result of linear_probe, knn_probe or probe_protocol; got {type(probe).__name__}."
     )
