@@ -30,7 +30,7 @@ from krepes.explain.expansion import Explained, all_inputs, checked, coefficient
 from krepes.explain.training_rows import TrainingRows
 from krepes.kernels import Gaussian, Kernel, Laplacian, Matern, Reweighted
 from krepes.kernels.kernel import ProductTerms
-from krepes.machines.kernel_ridge.column_importance import column_names
+from krepes.machines.kernel_ridge.column_importance import names_of_columns
 
 REFERENCE = 100  # rows over which absent columns are averaged
 STEP, LARGEST = 0.3, 4.0  # of log g
@@ -104,7 +104,7 @@ def values_between(model: Explained, rows: Tensor, reference: Tensor) -> ColumnV
             for t, size in zip((1 + nodes) / 2, sizes / 2):
                 logs = torch.lerp(q, p, float(t)).clamp(min=1e-300).log()
                 values += w * size * ((p - q) * (logs.sum(0) - logs).exp()) @ A
-    return ColumnValues(column_names(model, width), found.numpy(), base.numpy())
+    return ColumnValues(names_of_columns(model, width), found.numpy(), base.numpy())
 
 
 def product_terms(kernel: Kernel) -> ProductTerms | None:
