@@ -26,6 +26,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_predict
 from torch import Tensor
 
+from krepes.explain.expansion import all_inputs
 from krepes.explain.predictions import directions_of, similarities
 from krepes.explain.retraining import Mean, Trained, check_of, exactness, flipped, rank_correlations
 from krepes.explain.training_rows import LinearInRows, TrainingRows, query_features
@@ -134,18 +135,12 @@ def main() -> None:
         asked, truth_labels = X[n:][: args.queries], y[n:][: args.queries]
         kept = TrainingRows.kept_by(machine)
         assert kept is not None
-        reader = machine.space_.reader(asked)
-        S = similarities(machine, reader.take(np.arange(args.queries)).inputs[0], kept.inputs)
+        S = similarities(machine, all_inputs(machine, asked), kept.inputs)
         own = similarities(machine, kept.inputs, kept.inputs)
         V, _, predicted = directions_of(machine, machine._scores(asked))
         predicted = machine.targets_.encoded(predicted)
-        trained = Trained.of(
-            LinearInRows.of(machine),
-            *kept.features(machine),
-            query_features(machine, asked),
-            torch.from_numpy(V),
-            S,
-        )
+        parts = *kept.features(machine), query_features(machine, asked), torch.from_numpy(V), S
+        trained = Trained(LinearInRows.of(machine), *parts).solved()
         halves = np.array([generator.permutation(n) < n // 2 for _ in range(100)], dtype=np.float64)
         start = time.perf_counter()
         truth = torch.stack(
@@ -166,7 +161,7 @@ def main() -> None:
             found[method] = {"LDS": str(lds), "seconds": round(seconds, 3)}
             print(f"  {method:28s} LDS {lds}   {seconds:.2f} s", flush=True)
         codes = machine.targets_.encoded(truth_labels)
-        for method, columns in check_of(trained, own, kept.y, codes, generator).items():
+        for method, columns in check_of(trained, own, (kept.y, codes), generator).items():
             found[f"check: {method}"] = {column: str(Mean.of(values)) for column, values in columns.items()}
             print(f"  check {method:14s}", found[f"check: {method}"], flush=True)
         found["wrong labels"] = wrong_labels(trained, own, kept.y, generator)

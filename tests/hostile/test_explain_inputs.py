@@ -10,9 +10,7 @@ from krepes import KernelEmbedding
 from krepes.explain import (
     Concept,
     attribution,
-    class_coverage,
     class_direction,
-    concept_profile,
     explain,
 )
 from refusals import refuses
@@ -50,18 +48,6 @@ def test_unfitted_models_and_other_columns():
         explain(MODEL, X[:, :2])
 
 
-def test_labels():
-    with refuses(ValueError, "training", "labels"):
-        class_coverage(MODEL, np.zeros(int(MODEL.landmark_indices_.max())))
-    with refuses(ValueError, "one label", "row"):
-        class_coverage(MODEL, np.zeros((40, 2)))
-    with refuses(ValueError, "10 landmarks", "3 labels"):
-        class_coverage(MODEL, np.zeros(3), of_landmarks=True)
-    points = KernelEmbedding(2, landmarks=X[:5], random_state=0).fit(X)
-    with refuses(ValueError, "of_landmarks=True"):
-        class_coverage(points, np.zeros(40))
-
-
 def test_classes_of_a_probe():
     class Probe:
         coef_, classes_ = np.eye(3, 4), np.array(["a", "b", "c"])
@@ -87,6 +73,8 @@ def test_concepts(concept, message):
         concept.fit(MODEL)
 
 
-def test_profiles_need_a_fitted_concept():
+def test_directions_need_a_fitted_concept():
+    with refuses(ValueError, "concept.fit(model)"):
+        attribution(MODEL, X, Concept(X[:10], X[10:20]))
     with pytest.raises(NotFittedError):
-        concept_profile(MODEL, X, Concept(X[:10], X[10:20]))
+        Concept(X[:10], X[10:20]).scores(MODEL.transform(X))

@@ -69,11 +69,9 @@ from krepes.explain import (
     Concept,
     as_direction,
     attribution,
-    class_coverage,
     class_direction,
     coefficient_spectrum,
     column_values,
-    concept_profile,
     counterfactuals,
     effective_rank,
     explain,
@@ -84,7 +82,6 @@ from krepes.explain import (
     position_maps,
     row_effect,
     target_direction,
-    tcav,
 )
 from krepes.features.kernel_choice import Tried
 from krepes.kernels import Gaussian, Patches
@@ -437,17 +434,11 @@ OF_ROWS: dict[str, list[Call]] = {
         Call(lambda Z: attribution(model(), Z, 0)),
         Call(lambda Z: attribution(model(), X, Z)),
     ],
-    "class_coverage": [Call(lambda Z: class_coverage(model(), Z)), Call(lambda Z: class_coverage(Z, Y))],
     "class_direction": [
         Call(lambda Z: class_direction(Z, 0)),
         Call(lambda Z: class_direction(LinearClassifier(Z, np.zeros(3), np.array([0, 1, 2])), 1)),
     ],
     "coefficient_spectrum": [Call(coefficient_spectrum)],
-    "concept_profile": [
-        Call(lambda Z: concept_profile(model(), Z, concept())),
-        Call(lambda Z: concept_profile(Z, X, concept())),
-        Call(lambda Z: concept_profile(model(), X, Z)),
-    ],
     "effective_rank": [Call(effective_rank)],
     "landmark_norms": [Call(landmark_norms)],
     "KernelRidgeClassifier": of_machine(KernelRidgeClassifier, "predict", "predict_proba"),
@@ -472,7 +463,6 @@ OF_ROWS: dict[str, list[Call]] = {
         Call(lambda Z: row_effect(model(), Z, [0], on=X)),
         Call(lambda Z: row_effect(model(), X, [0], on=Z)),
     ],
-    "tcav": [Call(lambda Z: tcav(concept(), Z, PROBE, 1))],
     "position_maps": [Call(lambda Z: position_maps(of_pictures(), Z, 0))],
     "matching_maps": [Call(lambda Z: matching_maps(of_pictures(), Z, [0, 1, 2]))],
     "write_report": [
@@ -518,10 +508,6 @@ OF_LABELS: dict[str, list[Call]] = {
     ],
     "within_share": [Call(lambda y: within_share(GRAM**2, y))],
     "clustering_error": [Call(lambda y: clustering_error(y, Y)), Call(lambda y: clustering_error(Y, y))],
-    "class_coverage": [
-        Call(lambda y: class_coverage(model(), y)),
-        Call(lambda y: class_coverage(model(), y[:8] if hasattr(y, "__getitem__") else y, of_landmarks=True)),
-    ],
     "class_direction": [Call(lambda y: class_direction(PROBE, y))],
     "write_report": [
         Call(lambda y: report_of(model(), X, labels=y)),

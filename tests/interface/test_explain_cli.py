@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from krepes import KernelEmbedding
 from krepes.cli.app import app
+from krepes.explain import Concept
 from krepes.explain.examples import cancels, examples, parts_along
 
 runner = CliRunner()
@@ -128,11 +129,16 @@ def test_refusals(flowers, arguments, message):
 
 
 def test_a_concept_by_a_rule(flowers):
-    folder, _, train = flowers
+    """The parts, from the mean of the concept's negatives, sum to the row's score."""
+    folder, model, train = flowers
     rule = f"{train.columns[0]} > 6"
     result = explained(folder, "train.parquet", "--sample", "7", "--concept", rule)
     assert result.exit_code == 0, result.output
     assert f"Concept {rule}:" in result.output
+    concept = Concept.from_rule(train, rule, random_state=0).fit(model)
+    expected = concept.scores(model.transform(train.drop(columns="kind").iloc[[7]]))[0]
+    parts = result.output.split("Along the concept")[1]
+    assert float(re.search(r"sum\s+([-+][\d.e-]+)", parts)[1]) == pytest.approx(expected, rel=1e-2, abs=1e-4)
 
 
 @pytest.mark.parametrize("labels", [[], ["--label", "kind"]], ids=["without labels", "with labels"])

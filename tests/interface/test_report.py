@@ -335,7 +335,7 @@ def test_the_first_row_is_not_a_landmark_and_the_card_is_complete(digits, tmp_pa
     assert page["first"] not in model.landmark_indices_
     card = dict(page["card"])
     for name in ("Data", "Kernel", "Loss", "Landmarks", "Rank of the features", "Effective rank", "Linear probe",
-                 "Coverage", "Versions", "Time to fit", "Classes among landmarks"):  # fmt: skip
+                 "Coverage", "Versions", "Time to fit"):  # fmt: skip
         assert card[name], name
     assert "480 of the rows shown and tested on the other 120" in card["Linear probe"]
     assert all(a >= b for a, b in pairwise(page["spectrum"]))

@@ -11,15 +11,9 @@ Three measures, one question each:
 from krepes.base.display import displayed
 from krepes.base.linalg import effective_rank
 from krepes.explain.attribution import as_direction, attribution, class_direction, target_direction
-from krepes.explain.class_coverage import (
-    ClassCoverage,
-    class_coverage,
-    coefficient_spectrum,
-    landmark_norms,
-)
+from krepes.explain.coefficients import coefficient_spectrum, landmark_norms
 from krepes.explain.column_values import ColumnValues, column_values
 from krepes.explain.concept import Concept
-from krepes.explain.concept_scores import ConceptProfile, TcavScore, concept_profile, tcav
 from krepes.explain.examples import Examples
 from krepes.explain.expansion import landmarks_are_rows_of
 from krepes.explain.faithfulness import Faithfulness, faithfulness
@@ -28,24 +22,19 @@ from krepes.explain.predictions import Counterfactuals, Reasons, counterfactuals
 from krepes.explain.row_effect import RowEffects, row_effect
 
 __all__ = [
-    "ClassCoverage",
     "ColumnValues",
     "Concept",
-    "ConceptProfile",
     "Counterfactuals",
     "Examples",
     "Faithfulness",
     "PositionMaps",
     "Reasons",
     "RowEffects",
-    "TcavScore",
     "as_direction",
     "attribution",
-    "class_coverage",
     "class_direction",
     "coefficient_spectrum",
     "column_values",
-    "concept_profile",
     "counterfactuals",
     "effective_rank",
     "explain",
@@ -56,8 +45,7 @@ __all__ = [
     "position_maps",
     "row_effect",
     "target_direction",
-    "tcav",
 ]
 
-for _shown in (ClassCoverage, Concept, ConceptProfile, Examples, Reasons, RowEffects, TcavScore):
+for _shown in (Concept, Examples, Reasons, RowEffects):
     displayed(_shown)

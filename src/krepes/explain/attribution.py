@@ -110,7 +110,7 @@ def class_direction(
     if isinstance(classifier, KernelRidgeClassifier):
         scores = np.eye(len(classifier.classes_))
         given = scores if len(scores) > 2 else scores[1:] - scores[:1]
-    classes = classes_of(classifier)
+    classes: list[Label] = list(getattr(classifier, "classes", getattr(classifier, "classes_", ())))
     if given is None or not classes:
         raise TypeError(
             f"A {type(classifier).__name__} is not a fitted linear probe: expected coef and classes, as "
@@ -142,11 +142,6 @@ def target_direction(machine: KernelRidgeRegressor, output: int = 0) -> np.ndarr
     if not (isinstance(output, int | np.integer) and 0 <= output < len(shift)):
         raise ValueError(f"output={output!r}: the machine predicts the columns 0 to {len(shift) - 1} of y.")
     return machine.targets_.scale * (np.arange(len(shift)) == output)
-
-
-def classes_of(classifier: object) -> list[Label]:
-    """The classes of a linear probe or of a classifier of scikit-learn; none of anything else."""
-    return list(getattr(classifier, "classes", getattr(classifier, "classes_", ())))
 
 
 def class_place(label: Label, classes: list[Label]) -> int:

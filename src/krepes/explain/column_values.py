@@ -26,10 +26,11 @@ import torch
 from torch import Tensor
 
 from krepes.base.rows import dense
-from krepes.explain.expansion import Explained, checked, coefficient_tensor
+from krepes.explain.expansion import Explained, all_inputs, checked, coefficient_tensor
 from krepes.explain.training_rows import TrainingRows
 from krepes.kernels import Gaussian, Kernel, Laplacian, Matern, Reweighted
 from krepes.kernels.kernel import ProductTerms
+from krepes.machines.kernel_ridge.column_importance import names_of_columns
 
 REFERENCE = 100  # rows over which absent columns are averaged
 STEP, LARGEST = 0.3, 4.0  # of log g
@@ -88,7 +89,10 @@ def values_between(model: Explained, rows: Tensor, reference: Tensor) -> ColumnV
             "Columns have exact values where the kernel is a product over them or a mean of Gaussians; "
             f"{model.kernel_!r:.80} on these rows is neither."
         )
-    groups, A = groups_of_columns(model, L.shape[1]), coefficient_tensor(model, torch.float64)
+    A, width = coefficient_tensor(model, torch.float64), L.shape[1]
+    groups = model.space_.inputs.groups or [
+        [j] for j in range(width)
+    ]  # encoded columns by those of the table
     nodes, sizes = np.polynomial.legendre.leggauss((len(groups) + 1) // 2)
     absent = [_factors(kernel, groups, reference, L).mean(1) for _, kernel in terms]  # (g, m) each
     base = torch.from_numpy(model.intercept_).to(A)
@@ -100,7 +104,7 @@ def values_between(model: Explained, rows: Tensor, reference: Tensor) -> ColumnV
             for t, size in zip((1 + nodes) / 2, sizes / 2):
                 logs = torch.lerp(q, p, float(t)).clamp(min=1e-300).log()
                 values += w * size * ((p - q) * (logs.sum(0) - logs).exp()) @ A
-    return ColumnValues(names_of_columns(model, groups), found.numpy(), base.numpy())
+    return ColumnValues(names_of_columns(model, width), found.numpy(), base.numpy())
 
 
 def product_terms(kernel: Kernel) -> ProductTerms | None:
@@ -130,27 +134,10 @@ def _factors(kernel: Any, groups: Sequence[Sequence[int]], X: Tensor, L: Tensor)
 
 def encoded_rows(model: Explained, X: Any) -> Tensor:
     """Rows in the model's input space, (n, d)."""
-    model.check_input(X)
-    reader = model.space_.reader(X)
-    return dense(reader.take(np.arange(reader.n_rows)).inputs[0]).double()
+    return dense(all_inputs(model, X)).double()
 
 
 def _reference(model: Explained) -> Tensor:
     kept = TrainingRows.kept_by(model)
     rows = dense(model.landmarks_ if kept is None else kept.inputs)
     return rows[:: max(1, len(rows) // REFERENCE)][:REFERENCE].double()
-
-
-def groups_of_columns(model: Explained, width: int) -> list[list[int]]:
-    """Encoded columns by the columns of the table that they are."""
-    return [list(group) for group in model.space_.inputs.groups or [[j] for j in range(width)]]
-
-
-def names_of_columns(model: Explained, groups: Sequence[Sequence[int]]) -> list[str]:
-    encoder = model.input_space_.encoder
-    known = (
-        list(encoder.used_columns_) if encoder is not None else list(vars(model).get("feature_names_in_", ()))
-    )
-    return (
-        [str(name) for name in known] if len(known) == len(groups) else [f"x{j}" for j in range(len(groups))]
-    )

@@ -28,7 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
-from krepes.base.validation import as_matrix, check_choice, check_count, check_number, generator_of
+from krepes.base.validation import as_matrix, check_choice, check_count, generator_of
 from krepes.embedding import KernelEmbedding
 from krepes.explain.concept_rule import rows_by_rule
 from krepes.sources import open_source
@@ -36,6 +36,7 @@ from krepes.sources.row_subset import subset
 
 METHODS = ("svm", "mean_difference")
 LEAST = 4  # rows of either kind
+C, N_FOLDS = 0.1, 5  # of the machine, for representations of mean column variance 1
 N_STABILITIES = 19  # permuted labels whose stability is computed, which takes many fits
 ROUNDING = 1e-14  # relative to the largest number: what differs by less is the same
 
@@ -49,9 +50,6 @@ class Concept(BaseEstimator):
         Examples that have the concept, and examples that do not.
     name : str, default="concept"
     method : "svm" or "mean_difference", default="svm"
-    C : float, default=0.1
-        The C of the support vector machine, for representations of mean column variance 1.
-    n_folds : int, default=5
     n_permutations : int, default=100
         For the p-value, which cannot be below 1 / (n_permutations + 1); 0 leaves it out.
     n_resamples : int, default=20
@@ -72,8 +70,6 @@ class Concept(BaseEstimator):
         The mean cosine between the direction and directions of bootstrap samples.
     stability_by_chance_, stability_p_value_ : float or None
         The mean of the same for permuted labels, and the share of these that are at least as stable.
-    random_directions_ : ndarray of shape (n_permutations, h)
-        Directions of permuted labels: what `tcav` compares with.
     n_positives_, n_negatives_ : int
 
     Examples
@@ -94,8 +90,6 @@ class Concept(BaseEstimator):
         *,
         name: str = "concept",
         method: str = "svm",
-        C: float = 0.1,
-        n_folds: int = 5,
         n_permutations: int = 100,
         n_resamples: int = 20,
         random_state: int = 0,
@@ -104,8 +98,6 @@ class Concept(BaseEstimator):
         self.negatives = negatives
         self.name = name
         self.method = method
-        self.C = C
-        self.n_folds = n_folds
         self.n_permutations = n_permutations
         self.n_resamples = n_resamples
         self.random_state = random_state
@@ -150,9 +142,8 @@ class Concept(BaseEstimator):
     def fit_representation(self, positive: ArrayLike, negative: ArrayLike) -> Concept:
         """Find the direction from representations of the positives and the negatives, (n, h) each."""
         check_choice("method", self.method, METHODS)
-        for name, least in (("n_folds", 2), ("n_permutations", 0), ("n_resamples", 0)):
-            check_count(name, getattr(self, name), least)
-        check_number("C", self.C, above=0)
+        check_count("n_permutations", self.n_permutations, 0)
+        check_count("n_resamples", self.n_resamples, 0)
         given = {"positives": positive, "negatives": negative}
         parts = [as_matrix(Z, kind).astype(np.float64) for kind, Z in given.items()]
         for kind, part in zip(given, parts):
@@ -195,7 +186,7 @@ class Concept(BaseEstimator):
             w = centred[y == 1].mean(0) - centred[y == 0].mean(0)
         else:
             scale = np.sqrt(centred.var(0).mean())
-            machine = LinearSVC(C=self.C, dual=False, class_weight="balanced")
+            machine = LinearSVC(C=C, dual=False, class_weight="balanced")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 w = machine.fit(centred / scale, y).coef_[0]
@@ -228,7 +219,7 @@ class Concept(BaseEstimator):
     def _folds(self, y: np.ndarray) -> np.ndarray:
         """The fold of every row; each fold has rows of both kinds. A function of the labels alone."""
         generator = generator_of(self.random_state)
-        n_folds = min(self.n_folds, self.n_positives_, self.n_negatives_)
+        n_folds = min(N_FOLDS, self.n_positives_, self.n_negatives_)
         fold, first = np.empty(len(y), int), 0
         for kind in (0, 1):
             rows = generator.permutation(np.flatnonzero(y == kind))
@@ -242,15 +233,14 @@ class Concept(BaseEstimator):
         """What permuted labels give instead: p-values, directions, stability."""
         self.stability_ = self._stability(Z, y, self.direction_, generator)
         permuted = [generator.permutation(y) for _ in range(self.n_permutations)]
-        found = [self._direction(Z, labels) for labels in permuted]
-        kept = [(labels, v) for labels, v in zip(permuted, found) if v is not None]
-        self.random_directions_ = np.array([v for _, v in kept]).reshape(-1, Z.shape[1])
         self.p_value_ = self.stability_by_chance_ = self.stability_p_value_ = None
         if not self.n_permutations:
             return
         as_good = sum(self._held_out(Z, labels)[1] >= statistic for labels in permuted)
         self.p_value_ = (1 + as_good) / (1 + self.n_permutations)
-        chance = np.array([self._stability(Z, labels, v, generator) for labels, v in kept[:N_STABILITIES]])
+        some = [(labels, self._direction(Z, labels)) for labels in permuted[:N_STABILITIES]]
+        found = [self._stability(Z, labels, v, generator) for labels, v in some if v is not None]
+        chance = np.array(found)
         if self.n_resamples and len(chance):
             self.stability_by_chance_ = float(chance.mean())
             self.stability_p_value_ = float((1 + (chance >= self.stability_).sum()) / (1 + len(chance)))

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from krepes.explain.attribution import as_direction
-from krepes.explain.expansion import Expansion, Explained, Values, all_values, n_shown, rows_at
+from krepes.explain.expansion import Expansion, Explained, Values, all_values, landmark_rows, n_shown
 
 CANCELS = 2.0  # parts without sign, over their sum, from which it must be said
 
@@ -84,9 +84,11 @@ def examples(model: Explained, X: Any, n_top: int = 8) -> Examples:
     """
     k, expansion = n_shown(model, n_top), Expansion.of(model)
     parts = np.split(all_values(model, X, lambda K: torch.cat(made_of(expansion, K, k), dim=1)), 4, axis=1)
-    places = parts[0].astype(np.int64)
+    places, known = parts[0].astype(np.int64), landmark_rows(model)
     shares, weights, similarity = parts[1:]
-    return Examples(places, rows_at(model, places), shares, 1 - shares.sum(1), weights, similarity)
+    return Examples(
+        places, None if known is None else known[places], shares, 1 - shares.sum(1), weights, similarity
+    )
 
 
 def agreement(expansion: Expansion) -> Values:

@@ -5,8 +5,7 @@
 The same landmarks serve any coefficients, so that a method can be asked what it says of other ones, A' = F W' with a
 random W': see `krepes.explain.faithfulness`.
 
-The landmarks with the largest values for every row, block by block: no n x m array is ever held. Cost beyond the kernel
-values: one product and one selection per block; memory O(b m + n k).
+Rows are read block by block: where a few landmarks of every row are kept, no n x m array is ever held.
 """
 
 from __future__ import annotations
@@ -32,46 +31,9 @@ Explained = KernelEmbedding | LabelledMachine
 Values = Callable[[Tensor], Tensor]  # kernel values (b, p m) -> values of the landmarks (b, m)
 
 
-@dataclass(frozen=True)
-class TopLandmarks:
-    """For every row, the k landmarks that matter most, by some measure, first.
-
-    Attributes
-    ----------
-    landmarks : ndarray of shape (n, k)
-        Positions among the landmarks, 0 .. m - 1.
-    values : ndarray of shape (n, k)
-    rows : ndarray of shape (n, k) or None
-        The rows of the training data that these landmarks are; None if landmarks were given as points.
-    """
-
-    landmarks: np.ndarray
-    values: np.ndarray
-    rows: np.ndarray | None
-
-
 def all_values(model: Explained, X: Any, values: Values) -> np.ndarray:
     """Values of all landmarks for all rows, (n, m); or whatever else a function of kernel values gives."""
-    if X is None:
-        raise TypeError("X is None; expected rows, in any form that the model takes.")
     return checked(model)._mapped(lambda rows: values(model.features_.kernel_block(rows)), X)
-
-
-def top_landmarks_with(
-    model: Explained, X: Any, values: Values, others: Values, n_top: int
-) -> tuple[TopLandmarks, np.ndarray]:
-    """The landmarks with the largest `values`, and the `others` of the same landmarks, (n, k)."""
-    k = n_shown(model, n_top)
-
-    def selected(K: Tensor) -> Tensor:
-        V = values(K)
-        best = V.abs().topk(k, dim=1).indices
-        beside = V if others is values else others(K)
-        return torch.cat([best.double(), V.gather(1, best).double(), beside.gather(1, best).double()], dim=1)
-
-    landmarks, kept, beside = np.split(all_values(model, X, selected), 3, axis=1)
-    places = landmarks.astype(np.int64)
-    return TopLandmarks(places, kept, rows_at(model, places)), beside
 
 
 def n_shown(model: Explained, n_top: int) -> int:
@@ -80,13 +42,18 @@ def n_shown(model: Explained, n_top: int) -> int:
     return min(int(n_top), n_landmarks(model))
 
 
+def in_cells(model: object) -> bool:
+    """Whether a model is a machine whose rows are compared in cells."""
+    return isinstance(model, LabelledMachine) and model.local_ is not None and model.local_.in_cells
+
+
 def checked(model: Explained) -> Explained:
     """The model, if it can be explained."""
     if not isinstance(model, Explained):
         raise TypeError(
             f"model is a {type(model).__name__}; expected a KernelEmbedding, kernel machine or Gaussian process."
         )
-    if isinstance(model, LabelledMachine) and model._cell_plan is not None:
+    if in_cells(model):
         raise ValueError(
             "This machine is in cells, and has no landmarks to be explained by: row_weights(X) of a ridge machine has "
             "the rows that predictions are made of. Give local=False for landmarks."
@@ -105,26 +72,21 @@ def landmark_rows(model: Explained) -> np.ndarray | None:
     return None if rows is None else rows[: n_landmarks(model)]
 
 
-def rows_at(model: Explained, places: np.ndarray) -> np.ndarray | None:
-    """The training rows that landmarks are, by their places among all; -1 stays -1."""
-    rows = landmark_rows(model)
-    return None if rows is None else np.where(places >= 0, rows[places], -1)
-
-
-def known_rows(model: Explained) -> tuple[np.ndarray | None, Rows]:
-    """Some rows that the model was fitted on, and their indices if they are known: landmarks; in cells, kept rows."""
-    if isinstance(model, LabelledMachine) and model._cell_plan is not None:
-        assert model.total_ is not None
-        kept = model.total_.kept.take(np.arange(min(KNOWN, len(model.total_.kept.rows))))
-        return kept.rows.numpy(), kept.inputs
-    return landmark_rows(model), model.landmarks_
+def all_inputs(model: Explained, X: Any) -> Rows:
+    """All rows at once, in the model's input space."""
+    model.check_input(X)
+    reader = model.space_.reader(X)
+    return reader.take(np.arange(reader.n_rows)).inputs[0]
 
 
 def landmarks_are_rows_of(model: Explained, X: Any) -> bool:
     """Whether the landmarks are rows of X. If so, the labels of X give the labels of the landmarks."""
-    rows, landmarks = known_rows(model)
-    if X is None:
-        raise TypeError("X is None; expected rows, in any form that the model takes.")
+    if isinstance(model, LabelledMachine) and in_cells(model):
+        assert model.total_ is not None
+        kept = model.total_.kept.take(np.arange(min(KNOWN, len(model.total_.kept.rows))))
+        rows, landmarks = kept.rows.numpy(), kept.inputs
+    else:
+        rows, landmarks = landmark_rows(model), model.landmarks_
     reader = model.space_.reader(X)
     if rows is None or model.views_per_landmark_ > 1 or rows.max() >= reader.n_rows:
         return False
@@ -146,11 +108,6 @@ def over_views(M: Tensor, p: int) -> Tensor:
     return M if p == 1 else M.unflatten(-1, (p, -1)).sum(-2)
 
 
-def row_norms(A: Tensor) -> Tensor:
-    """|a| of every row of A, of numbers whose squares may overflow."""
-    return torch.from_numpy(np.hypot.reduce(A.cpu().numpy(), axis=1)).to(A)
-
-
 def in_range(factors: Tensor, model: Explained, what: str) -> Tensor:
     """Factors of kernel values in their dtype, refused where that cannot hold them."""
     size, kept = factors.abs().max(), factors.to(model.space_.dtype)
@@ -169,53 +126,36 @@ def coefficient_tensor(model: Explained, dtype: torch.dtype) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(A)).to(model.space_.device, dtype)
 
 
-class LandmarkKernel:
-    """Kernel values between all landmarks, float64, and what follows from them alone."""
-
-    def __init__(self, model: Explained):
-        landmarks = model.landmarks_
-        wide = landmarks.double() if isinstance(landmarks, Tensor | SparseRows) else landmarks
-        self.K = model.kernel_(wide).double()  # (p m, p m)
-        self.n_landmarks, self.n_views = n_landmarks(model), model.views_per_landmark_
-        self.F = model.features_.F  # (p m, r)
-        self._cut = RELATIVE_CUT[model.space_.dtype]
-
-    @cached_property
-    def damping(self) -> float:
-        """eps, below which eigenvalues of K_mm count as zero."""
-        return self._cut * torch.linalg.matrix_norm(self.K, 2).item()
-
-    def by_landmark(self, M: Tensor) -> Tensor:
-        """Sums over the p views of every landmark: (..., p m) -> (..., m)."""
-        return over_views(M, self.n_views)
-
-    @cached_property
-    def centres(self) -> Tensor:
-        """(m, p): the places of the views of every landmark among all p m."""
-        return (
-            torch.arange(self.n_views * self.n_landmarks, device=self.K.device).reshape(self.n_views, -1).mT
-        )
-
-
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """Coefficients on landmarks.
+    """Coefficients on m landmarks, with p views each, and what follows from them alone; float64.
 
     Attributes
     ----------
-    landmarks : LandmarkKernel
-    A : Tensor of shape (p m, h), float64
-    gamma : Tensor of shape (h,), float64
+    A : Tensor of shape (p m, h)
+    gamma : Tensor of shape (h,)
+    K : Tensor of shape (p m, p m)
+        Kernel values between the landmarks.
+    F : Tensor of shape (p m, r)
+    n_views : int
+    cut : float
+        Eigenvalues of K below this share of the largest count as zero.
     """
 
-    landmarks: LandmarkKernel
     A: Tensor
     gamma: Tensor
+    K: Tensor
+    F: Tensor
+    n_views: int
+    cut: float
 
     @classmethod
     def of(cls, model: Explained) -> Expansion:
-        A = coefficient_tensor(model, torch.float64)
-        return cls(LandmarkKernel(model), A, torch.from_numpy(model.intercept_).to(A))
+        A, landmarks = coefficient_tensor(model, torch.float64), model.landmarks_
+        wide = landmarks.double() if isinstance(landmarks, Tensor | SparseRows) else landmarks
+        K = model.kernel_(wide).double()
+        gamma, cut = torch.from_numpy(model.intercept_).to(A), RELATIVE_CUT[model.space_.dtype]
+        return cls(A, gamma, K, model.features_.F, model.views_per_landmark_, cut)
 
     def at(self, K: Tensor) -> Tensor:
         """f, from kernel values (b, p m): (b, h)."""
@@ -224,12 +164,12 @@ class Expansion:
     @cached_property
     def values(self) -> Tensor:
         """f at every view of a landmark, (p m, h)."""
-        return self.at(self.landmarks.K)
+        return self.at(self.K)
 
     @cached_property
     def at_landmarks(self) -> Tensor:
         """z_l, (m, h); the mean over the views of a landmark."""
-        return self.values.unflatten(0, (self.landmarks.n_views, -1)).mean(0)
+        return self.values.unflatten(0, (self.n_views, -1)).mean(0)
 
     @cached_property
     def centre(self) -> Tensor:
@@ -238,10 +178,8 @@ class Expansion:
 
     def similarity(self, K: Tensor) -> Tensor:
         """k(x, x_l) / sqrt(k(x_l, x_l)), the mean over the views of a landmark, (b, m); ordered as the cosine."""
-        sizes = self.landmarks.K.diagonal().clamp(min=0).sqrt()
-        return (
-            self.landmarks.by_landmark(K / torch.where(sizes > 0, sizes, torch.inf)) / self.landmarks.n_views
-        )
+        sizes = self.K.diagonal().clamp(min=0).sqrt()
+        return over_views(K / torch.where(sizes > 0, sizes, torch.inf), self.n_views) / self.n_views
 
     @cached_property
     def sizes(self) -> Tensor:
@@ -254,14 +192,14 @@ class Expansion:
         sizes = torch.where(self.sizes > 0, self.sizes, torch.inf)
         return (self.at_landmarks - self.centre) / sizes[:, None]
 
-    def terms_along(self, K: Tensor, v: Tensor) -> Tensor:
-        """k(x, x_l) a_l . v, by landmark, (b, m): v is one direction (h,), or one for every row (b, h)."""
-        return self.landmarks.by_landmark(K * (v @ self.A.mT))
+    @cached_property
+    def damping(self) -> float:
+        """eps, below which eigenvalues of K count as zero."""
+        return self.cut * torch.linalg.matrix_norm(self.K, 2).item()
 
     def random(self, generator: torch.Generator) -> Expansion:
         """The same norms in the kernel's space, other directions: A' = F W' with W' normal, columns as long as W's."""
-        F, h = self.landmarks.F, self.A.shape[1]
-        W = torch.randn(F.shape[1], h, dtype=torch.float64, generator=generator).to(F)
+        W = torch.randn(self.F.shape[1], self.A.shape[1], dtype=torch.float64, generator=generator).to(self.F)
         # |w_j|, because A^T K A = W^T W
-        sizes = (self.A * (self.landmarks.K @ self.A)).sum(0).clamp(min=0).sqrt()
-        return replace(self, A=(F @ (W / W.norm(dim=0) * sizes)).to(self.A))
+        sizes = (self.A * (self.K @ self.A)).sum(0).clamp(min=0).sqrt()
+        return replace(self, A=(self.F @ (W / W.norm(dim=0) * sizes)).to(self.A))

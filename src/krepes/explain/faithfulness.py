@@ -5,15 +5,16 @@ Of representations and processes, where landmarks are named:
     deletion        what is left without the terms of the first 1, 2, 5, 10, 20 landmarks; less is more faithful
     insertion       what is there with these landmarks alone: the smoothest function with their values
     same label      how often the first landmark has the row's label
-    stability       how close the first landmark is to that of a model with other landmarks, fitted to a bootstrap
-    perturbed       the same of a row between this one and its nearest landmark, a tenth of the way
+    perturbed       how close the first landmark is to that of a row between this one and its nearest landmark, a tenth
+                    of the way
     random weights  how many of five landmarks are named for random weights too: all of them, if a method ignores what
                     was learned [adebayo]
     rows for 90 %   that hold nine tenths of all values of a method
 
 What is left is the accuracy of predictions; without labels, 1 / (1 + |change| / |z - centre|). Closeness of l and l' is
 1 - 2 * (share of landmarks that are more like l than l' is): 1 is the same or the nearest, 0 chance. Of ridge machines,
-where training rows are named, the truth is known by retraining: `krepes.explain.retraining`.
+where training rows are named, the truth is known by retraining: `krepes.explain.retraining`. How close landmarks are to
+those of refitted models takes many fits: `benchmarks/faithfulness.py`.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import clone
 from torch import Tensor
 
 from krepes.base.display import text_table
 from krepes.base.validation import as_array, check_count, check_same_rows, generator_of
+from krepes.embedding import KernelEmbedding
 from krepes.evaluation import linear_probe
 from krepes.explain.examples import agreement
 from krepes.explain.expansion import (
@@ -36,22 +37,22 @@ from krepes.explain.expansion import (
     Explained,
     Values,
     checked,
+    in_cells,
     landmark_rows,
     landmarks_are_rows_of,
     n_landmarks,
+    over_views,
 )
 from krepes.explain.retraining import Compared, Mean, retrained_check
 from krepes.explain.training_rows import TrainingRows
 from krepes.machines import KernelRidgeClassifier
 from krepes.machines.kernel_ridge.machine import RidgeMachine
-from krepes.machines.labelled_machine import LabelledMachine
 from krepes.preprocessing.labels import missing_values
 
 STEPS = (1, 2, 5, 10, 20)
-N_COMPARED = 5  # landmarks named for learned and for random weights
+N_COMPARED, N_RANDOM = 5, 3  # landmarks named for learned and for random weights; draws of these
 PROBE_ROWS = 5000
 IGNORES = 0.9  # landmarks named again for random weights, from which a method ignores what was learned
-Judge = Callable[[Tensor], np.ndarray]  # representations (n, h) -> 1 where the class is predicted
 Method = Callable[[Expansion], Values]
 
 
@@ -82,10 +83,6 @@ class Faithfulness:
             for name, each in self.methods.items()
         ]
 
-    def difference(self, name: str, other: str, column: str = "deletion") -> Mean:
-        """A figure of one method, less that of the other, on the same rows."""
-        return Mean.of(self.methods[name][column] - self.methods[other][column])
-
     def ignores_weights(self, name: str) -> bool:
         """Whether a method names the same rows for random weights: then it ignores what was learned."""
         return float(np.mean(self.methods[name]["random weights"])) > IGNORES
@@ -103,7 +100,8 @@ def terms(expansion: Expansion) -> Values:
     def parts(K: Tensor) -> Tensor:
         own = expansion.at(K) - expansion.centre
         squares = own.square().sum(1, keepdim=True)
-        return expansion.terms_along(K, own / torch.where(squares > 0, squares, torch.inf))
+        along = own / torch.where(squares > 0, squares, torch.inf)
+        return over_views(K * (along @ expansion.A.mT), expansion.n_views)
 
     return parts
 
@@ -117,19 +115,29 @@ METHODS: dict[str, Method] = {
 
 @dataclass(frozen=True, eq=False)
 class ExplainedRows:
-    """Rows to explain: their kernel values (n, p m), float64, the sum that they enter, and the landmarks' labels."""
+    """Rows to explain: their kernel values (n, p m), float64, the sum that they enter, labels, and predictions."""
 
     expansion: Expansion
     K: Tensor
+    labels: np.ndarray | None = None
     landmark_labels: np.ndarray | None = None
+    predict: Callable[[np.ndarray], np.ndarray] | None = None
 
     @property
     def Z(self) -> Tensor:
         return self.expansion.at(self.K)
 
+    def intact(self, Z: Tensor) -> np.ndarray:
+        """How much of the rows other representations keep: 1 where the class is predicted, or by how far they moved."""
+        if self.predict is not None:
+            return (self.predict(Z.cpu().numpy()) == self.labels).astype(np.float64)
+        distance = (self.Z - self.expansion.centre).norm(dim=1).clamp(min=1e-300)
+        return 1 / (1 + ((Z - self.Z).norm(dim=1) / distance).cpu().numpy())
+
     def centres(self, chosen: Tensor) -> Tensor:
         """The places of all views of the landmarks chosen for each row: (n, k) -> (n, k p)."""
-        return self.expansion.landmarks.centres[chosen].flatten(1)
+        p = self.expansion.n_views
+        return (chosen[:, :, None] + len(self.expansion.K) // p * torch.arange(p).to(chosen)).flatten(1)
 
     def subtracted(self, chosen: Tensor) -> Tensor:
         """f(x) - sum over chosen l of k(x, x_l) a_l, (n, h)."""
@@ -138,16 +146,16 @@ class ExplainedRows:
 
     def alone(self, chosen: Tensor) -> Tensor:
         """gamma + k_xS (K_SS + eps I)^-1 (f(S) - gamma), (n, h)."""
-        landmarks, places = self.expansion.landmarks, self.centres(chosen)
-        K = landmarks.K[places[:, :, None], places[:, None]].clone()
-        K.diagonal(dim1=1, dim2=2).add_(landmarks.damping)
-        weights = torch.linalg.solve(K, self.expansion.values[places] - self.expansion.gamma)
-        return self.expansion.gamma + (self.K.gather(1, places)[:, None] @ weights)[:, 0]
+        all_of, places = self.expansion, self.centres(chosen)
+        K = all_of.K[places[:, :, None], places[:, None]].clone()
+        K.diagonal(dim1=1, dim2=2).add_(all_of.damping)
+        weights = torch.linalg.solve(K, all_of.values[places] - all_of.gamma)
+        return all_of.gamma + (self.K.gather(1, places)[:, None] @ weights)[:, 0]
 
     def perturbed(self) -> ExplainedRows:
         """Kernel values a tenth of the way to those of the nearest landmark."""
         nearest = self.expansion.similarity(self.K).argmax(1)
-        return replace(self, K=torch.lerp(self.K, self.expansion.landmarks.K[nearest], 0.1))
+        return replace(self, K=torch.lerp(self.K, self.expansion.K[nearest], 0.1))
 
 
 def faithfulness(
@@ -158,8 +166,6 @@ def faithfulness(
     fit_rows: Any = None,
     fit_labels: Any = None,
     n_rows: int = 300,
-    n_random: int = 3,
-    n_refits: int = 0,
     random_state: int = 0,
 ) -> Faithfulness:
     """Compare ways to name the rows that matter, on rows of X.
@@ -172,13 +178,9 @@ def faithfulness(
     y : labels of X, optional
         Classes. Deletion is then judged by predictions: of a linear probe, or of the machine itself.
     fit_rows, fit_labels : optional
-        The rows that the model was fitted on, and their labels: for the labels of landmarks, the probe and refits. By
-        default X and y, if the landmarks are rows of X.
+        The rows that the model was fitted on, and their labels: for the labels of landmarks and the probe. By default
+        X and y, if the landmarks are rows of X.
     n_rows : int, default=300
-    n_random : int, default=3
-        Draws of random weights.
-    n_refits : int, default=0
-        Models with other landmarks to compare with.
     random_state : int, default=0
 
     Examples
@@ -191,11 +193,10 @@ def faithfulness(
     >>> found.ignores_weights("kernel value"), found.ignores_weights("attribution")
     (True, False)
     """
-    for name, value, least in (("n_rows", n_rows, 2), ("n_random", n_random, 1), ("n_refits", n_refits, 0)):
-        check_count(name, value, least)
+    check_count("n_rows", n_rows, 2)
     model.check_input(X)
     labels, generator = None if y is None else as_array(y, "y"), generator_of(random_state)
-    if isinstance(model, RidgeMachine) and not (model.local_ is not None and model.local_.in_cells):
+    if isinstance(model, RidgeMachine) and not in_cells(model):
         kept = TrainingRows.kept_by(model)
         if kept is not None and getattr(model, "loss", "squared") == "squared":
             found, facts, title = retrained_check(model, kept, X, labels, n_rows, generator)
@@ -205,25 +206,36 @@ def faithfulness(
         fit_rows, fit_labels = X, labels
     of_fit = None if fit_labels is None else as_array(fit_labels, "fit_labels")
     explained = _explained(model, X, labels, fit_rows, n_rows, generator)
-    data = _Data(X, labels, explained, fit_rows, of_fit, generator)
-    rows = data.rows_in(model)
-    judge, accuracy = data.judge(model, rows)
-    others = data.refits(model, n_refits, random_state)
+    known = landmark_rows(model)
+    rows = ExplainedRows(
+        Expansion.of(model),
+        _kernel_values(model, X, explained),
+        None if labels is None else labels[explained],
+        None if of_fit is None or known is None else of_fit[known],
+    )
+    what = "1 / (1 + relative change)"
+    if labels is not None and isinstance(model, KernelRidgeClassifier):
+        rows = replace(rows, predict=lambda Z: model.classes_[Z.argmax(1)])
+    elif labels is not None and isinstance(model, KernelEmbedding):
+        source, given = (X, labels) if fit_rows is None or of_fit is None else (fit_rows, of_fit)
+        free = np.flatnonzero(~missing_values(given))
+        free = np.setdiff1d(free, explained) if source is X else free
+        drawn = np.sort(generator.permutation(free)[:PROBE_ROWS])
+        Z = rows.expansion.at(_kernel_values(model, source, drawn)).cpu().numpy()
+        probe = linear_probe(Z, given[drawn], Z, given[drawn], random_state=0).model
+        rows = replace(rows, predict=probe.predict)
+    if rows.predict is not None:
+        what = f"accuracy ({rows.intact(rows.Z).mean():.2f} with all landmarks)"
     draws = torch.Generator().manual_seed(random_state)
 
     def at_random(expansion: Expansion) -> Values:
-        m = expansion.landmarks.n_landmarks
+        m = len(expansion.at_landmarks)
         return lambda K: torch.rand(len(K), m, dtype=torch.float64, generator=draws).to(K)
 
-    methods = {
-        name: _checked(method, rows, data, judge, n_random, others)
-        for name, method in (METHODS | {"random": at_random}).items()
-    }
-    what = (
-        "1 / (1 + relative change)" if accuracy is None else f"accuracy ({accuracy:.2f} with all landmarks)"
-    )
+    methods = METHODS | {"random": at_random}
+    found = {name: _checked(method, rows) for name, method in methods.items()}
     title = f"{len(explained)} rows, {n_landmarks(model)} landmarks; deletion and insertion by {what}."
-    return Faithfulness(methods, {}, title, "explain")
+    return Faithfulness(found, {}, title, "explain")
 
 
 def _explained(
@@ -251,98 +263,32 @@ def _explained(
     return np.sort(generator.permutation(usable)[:n_rows])
 
 
-@dataclass(frozen=True, eq=False)
-class _Data:
-    """The rows to explain, and what is known about the training rows."""
-
-    X: Any
-    y: np.ndarray | None
-    explained: np.ndarray  # rows of X
-    fit_rows: Any  # None if unknown
-    fit_labels: np.ndarray | None
-    generator: np.random.Generator
-
-    def rows_in(self, model: Explained) -> ExplainedRows:
-        """The rows explained, by a model of the same rows."""
-        known = landmark_rows(model)
-        labels = None if self.fit_labels is None or known is None else self.fit_labels[known]
-        return ExplainedRows(Expansion.of(model), self.kernel_values(model, self.explained), labels)
-
-    def kernel_values(self, model: Explained, rows: np.ndarray, of_fit: bool = False) -> Tensor:
-        source = self.fit_rows if of_fit else self.X
-        return model.features_.kernel_block(model.space_.reader(source).take(rows).inputs[0]).double()
-
-    def judge(self, model: Explained, rows: ExplainedRows) -> tuple[Judge | None, float | None]:
-        """A function that says which rows are classified correctly, and the accuracy on the rows as they are."""
-        if self.y is None:
-            return None, None
-        if isinstance(model, KernelRidgeClassifier):
-            predict: Callable[[np.ndarray], np.ndarray] = lambda Z: model.classes_[Z.argmax(1)]  # noqa: E731
-        elif hasattr(model, "transform"):
-            predict = self._probe(model, rows).predict
-        else:
-            return None, None
-        truth = self.y[self.explained]
-        judge: Judge = lambda Z: (predict(Z.cpu().numpy()) == truth).astype(np.float64)  # noqa: E731
-        return judge, float(judge(rows.Z).mean())
-
-    def _probe(self, model: Explained, rows: ExplainedRows) -> Any:
-        """A linear classifier from rows that are not explained."""
-        of_fit = self.fit_rows is not None and self.fit_labels is not None
-        labels = self.fit_labels if of_fit else self.y
-        assert labels is not None
-        free = np.flatnonzero(~missing_values(labels))
-        if not of_fit or self.fit_rows is self.X:
-            free = np.setdiff1d(free, self.explained)
-        drawn = np.sort(self.generator.permutation(free)[:PROBE_ROWS])
-        Z = rows.expansion.at(self.kernel_values(model, drawn, of_fit)).cpu().numpy()
-        return linear_probe(Z, labels[drawn], Z, labels[drawn], random_state=0).model
-
-    def refits(self, model: Explained, n_refits: int, seed: int) -> list[tuple[ExplainedRows, Tensor]]:
-        """The rows explained in models with other landmarks, and how close these are to the model's."""
-        if n_refits and self.fit_rows is None:
-            raise ValueError("n_refits needs the rows that the model was fitted on: give fit_rows=.")
-        found = []
-        for draw in range(n_refits):
-            other = refitted(model, self.fit_rows, self.fit_labels, np.random.default_rng([seed, draw]))
-            found.append((self.rows_in(other), closeness(model, other, self.fit_rows)))
-        return found
+def _kernel_values(model: Explained, X: Any, rows: np.ndarray) -> Tensor:
+    return model.features_.kernel_block(model.space_.reader(X).take(rows).inputs[0]).double()
 
 
-def _checked(
-    method: Method,
-    rows: ExplainedRows,
-    data: _Data,
-    judge: Judge | None,
-    n_random: int,
-    others: list[tuple[ExplainedRows, Tensor]],
-) -> dict[str, np.ndarray]:
+def _checked(method: Method, rows: ExplainedRows) -> dict[str, np.ndarray]:
     """Figures of one method, by column."""
     values = method(rows.expansion)(rows.K)
     order = values.topk(min(max(STEPS), values.shape[1]), dim=1).indices
-    Z, distance = rows.Z, (rows.Z - rows.expansion.centre).norm(dim=1).clamp(min=1e-300)
-    judge = judge or (lambda M: 1 / (1 + ((M - Z).norm(dim=1) / distance).cpu().numpy()))
     steps = [step for step in STEPS if step <= order.shape[1]]
     found = {
-        name: np.mean([judge(left(order[:, :step])) for step in steps], axis=0)
+        name: np.mean([rows.intact(left(order[:, :step])) for step in steps], axis=0)
         for name, left in (("deletion", rows.subtracted), ("insertion", rows.alone))
     }
-    if rows.landmark_labels is not None and data.y is not None:
+    if rows.landmark_labels is not None and rows.labels is not None:
         named = rows.landmark_labels[order[:, 0].cpu().numpy()]
-        found["same label"] = (named == data.y[data.explained]).astype(np.float64)
-    if others:
-        each = [close[order[:, 0], _first(method, other, 1)[:, 0]] for other, close in others]
-        found["stability"] = torch.stack(each).mean(0).cpu().numpy()
-    close = _closeness(rows.expansion.landmarks.K[: values.shape[1], : values.shape[1]])
-    found["perturbed"] = close[order[:, 0], _first(method, rows.perturbed(), 1)[:, 0]].cpu().numpy()
-    again = [_overlap(method, rows, order, draw) for draw in range(n_random)]
+        found["same label"] = (named == rows.labels).astype(np.float64)
+    close = closeness(rows.expansion.K[: values.shape[1], : values.shape[1]])
+    found["perturbed"] = close[order[:, 0], first(method, rows.perturbed(), 1)[:, 0]].cpu().numpy()
+    again = [_overlap(method, rows, order, draw) for draw in range(N_RANDOM)]
     found["random weights"] = np.array(again)
     shares = values.abs().sort(dim=1, descending=True).values.cumsum(1)
     found["rows for 90 %"] = (1 + (shares < 0.9 * shares[:, -1:]).sum(1)).double().cpu().numpy()
     return found
 
 
-def _first(method: Method, rows: ExplainedRows, k: int) -> Tensor:
+def first(method: Method, rows: ExplainedRows, k: int) -> Tensor:
     """The first k landmarks of every row, (n, k)."""
     values = method(rows.expansion)(rows.K)
     return values.topk(min(k, values.shape[1]), dim=1).indices
@@ -351,38 +297,12 @@ def _first(method: Method, rows: ExplainedRows, k: int) -> Tensor:
 def _overlap(method: Method, rows: ExplainedRows, order: Tensor, draw: int) -> float:
     """The share of the first landmarks that are also named where the weights are random."""
     random = replace(rows, expansion=rows.expansion.random(torch.Generator().manual_seed(draw)))
-    again = _first(method, random, N_COMPARED)
+    again = first(method, random, N_COMPARED)
     named = order[:, : again.shape[1]]
     return (named[:, :, None] == again[:, None]).any(2).double().mean().item()
 
 
-def refitted(model: Explained, X: Any, y: Any, generator: np.random.Generator) -> Explained:
-    """The same model of a bootstrap of the rows, with landmarks drawn from the rows that are not landmarks yet."""
-    m, n = n_landmarks(model), model.space_.reader(X).n_rows
-    rows = landmark_rows(model)
-    free = np.setdiff1d(np.arange(n), rows if rows is not None else [])
-    if len(free) < 2:
-        raise ValueError(
-            f"All {n:,} rows are landmarks, so that there are no others to refit with: n_refits=0."
-        )
-    drawn = np.sort(generator.permutation(free)[:m])
-    other = clone(model).set_params(landmarks=drawn, random_state=int(generator.integers(2**31 - 1)))
-    counts = np.bincount(generator.integers(0, n, n), minlength=n).astype(np.float64)
-    given = {"y": y} if isinstance(model, LabelledMachine) else {}
-    return other.fit(X, sample_weight=counts, **given)
-
-
-def closeness(model: Explained, other: Explained, X: Any) -> Tensor:
-    """How close landmarks of another model are to the model's, (m, m'), by its kernel."""
-    rows = landmark_rows(other)
-    assert rows is not None
-    order = np.argsort(rows)
-    theirs = model.space_.reader(X).take(rows[order]).inputs[0]
-    K = model.features_.kernel_block(theirs).double()[:, : n_landmarks(model)].mT  # (m, m'), the first views
-    return _closeness(K)[:, torch.from_numpy(np.argsort(order)).to(K.device)]
-
-
-def _closeness(K: Tensor) -> Tensor:
-    """1 - 2 * the share of columns with larger values, (m, m')."""
+def closeness(K: Tensor) -> Tensor:
+    """1 - 2 * the share of columns with larger values, of kernel values between landmarks, (m, m')."""
     more_alike = K.shape[1] - 1 - K.argsort(1).argsort(1)
     return 1 - 2 * more_alike / max(1, K.shape[1] - 1)

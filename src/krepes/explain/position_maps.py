@@ -21,7 +21,7 @@ from krepes.base.rows import Rows, dense
 from krepes.base.validation import as_row_indices
 from krepes.explain.attribution import as_direction
 from krepes.explain.concept import Concept
-from krepes.explain.expansion import Explained, checked, coefficient_tensor, in_range
+from krepes.explain.expansion import Explained, all_inputs, checked, coefficient_tensor, in_range
 from krepes.kernels import Patches
 
 
@@ -70,7 +70,8 @@ def position_maps(model: Explained, X: Any, direction: ArrayLike | Concept) -> P
     in_range(A, model, "Coefficients along the direction")
     kernel, landmarks = _patches(model), dense(model.landmarks_)
     values = model._mapped(lambda rows: kernel.contributions(rows, landmarks, A).double(), X)
-    return PositionMaps(values, _blank(kernel, landmarks, A) + float(model.intercept_ @ v.numpy()))
+    blank = (_of_blank(kernel, landmarks) @ A).item()
+    return PositionMaps(values, blank + float(model.intercept_ @ v.numpy()))
 
 
 def own_maps(model: Explained, X: Any) -> PositionMaps:
@@ -81,7 +82,7 @@ def own_maps(model: Explained, X: Any) -> PositionMaps:
         Z = model.features_.kernel_block(rows).double() @ A
         along = A @ torch.nn.functional.normalize(Z, dim=1).mT  # (m, b)
         maps = kernel.contributions(rows, landmarks, along).double()
-        blank = kernel.top(kernel.blank_like(landmarks), kernel.features(landmarks).double()).double() @ along
+        blank = _of_blank(kernel, landmarks) @ along
         return torch.cat([maps.flatten(1), blank.mT, torch.tensor([maps.shape[1:]]).expand(len(maps), -1)], 1)
 
     found = checked(model)._mapped(parts, X)
@@ -102,7 +103,7 @@ def matching_maps(model: Explained, X: Any, landmarks: ArrayLike) -> tuple[Posit
     every = dense(model.landmarks_)
     different, where = np.unique(np.asarray(landmarks), return_inverse=True)  # one may be named twice
     chosen = every[torch.from_numpy(as_row_indices(different, len(every), "landmarks")[where.ravel()])]
-    rows = torch.cat([dense(block) for block in model.map_rows(lambda rows: dense(rows), X)])
+    rows = dense(all_inputs(model, X))
     if len(rows) != len(chosen):
         raise ValueError(
             f"X has {len(rows)} pictures and landmarks= names {len(chosen)}; expected one for each."
@@ -111,8 +112,7 @@ def matching_maps(model: Explained, X: Any, landmarks: ArrayLike) -> tuple[Posit
     sides = []
     for left, right in ((rows, chosen), (chosen, rows)):
         values = kernel.contributions(left, right, own).double().numpy()
-        blank = kernel.top(kernel.blank_like(right), kernel.features(right).double())[0].numpy()
-        sides.append(PositionMaps(values, blank))
+        sides.append(PositionMaps(values, _of_blank(kernel, right)[0].numpy()))
     return sides[0], sides[1]
 
 
@@ -126,5 +126,6 @@ def _patches(model: Explained) -> Patches:
     return kernel
 
 
-def _blank(kernel: Patches, landmarks: Tensor, A: Tensor) -> float:
-    return (kernel.top(kernel.blank_like(landmarks), kernel.features(landmarks).double()) @ A).item()
+def _of_blank(kernel: Patches, landmarks: Tensor) -> Tensor:
+    """k of a picture without patches and every landmark, (1, m)."""
+    return kernel.top(kernel.blank_like(landmarks), kernel.features(landmarks).double()).double()

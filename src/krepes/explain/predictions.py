@@ -29,7 +29,7 @@ from krepes.embedding import KernelEmbedding
 from krepes.evaluation.probe_result import Label
 from krepes.explain.attribution import class_place
 from krepes.explain.examples import Examples, examples
-from krepes.explain.expansion import Expansion, known_rows
+from krepes.explain.expansion import Expansion, all_inputs, in_cells, landmark_rows
 from krepes.explain.training_rows import LinearInRows, LinearMachine, TrainingRows, query_features
 from krepes.machines import NoveltyDetector
 from krepes.machines.kernel_ridge.machine import RidgeMachine
@@ -124,8 +124,7 @@ def explain(
     scores = model._scores(X)
     V, shift, predictions = directions_of(model, scores, label)
     totals = (scores * V).sum(1) + shift
-    in_cells = model.local_ is not None and model.local_.in_cells
-    found = (_in_cells if in_cells else _by_rows)(model, kept, X, V, n_top)
+    found = (_in_cells if in_cells(model) else _by_rows)(model, kept, X, V, n_top)
     places, similarity, adds, effects, mean = found
     known = np.append(kept.numbers, -1)
     targets = np.array([*_targets(model, kept.y).tolist(), None], dtype=object)
@@ -170,27 +169,16 @@ def similarities(machine: LabelledMachine, rows: Rows, others: Rows) -> Tensor:
     return machine.kernel_(rows, others).double() / (own[:, None] * theirs).sqrt()
 
 
-def _inputs(machine: LabelledMachine, X: Any) -> Rows:
-    reader = machine.space_.reader(X)
-    return reader.take(np.arange(reader.n_rows)).inputs[0]
-
-
-Carried = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+Carried = tuple[np.ndarray, ...]
 
 
 def _by_rows(machine: LinearMachine, kept: TrainingRows, X: Any, V: np.ndarray, n_top: int) -> Carried:
     """Places among kept rows, similarity, adds, effects, (n, k) each, and the mean along v, (n,)."""
     linear, queries = LinearInRows.of(machine), query_features(machine, X)
-    S = similarities(machine, _inputs(machine, X), kept.inputs).to(queries)
+    S = similarities(machine, all_inputs(machine, X), kept.inputs).to(queries)
     near = S.topk(min(NEAR, S.shape[1]), dim=1).indices
     union, back = near.unique(return_inverse=True)
-    some = TrainingRows(
-        kept.numbers,
-        take_rows(kept.inputs, union.cpu().numpy()),
-        kept.y[union.cpu().numpy()],
-        kept.weight[union.cpu()],
-    )
-    known, v = some.features(machine), torch.from_numpy(V).to(queries)
+    known, v = kept.at(union.cpu().numpy()).features(machine), torch.from_numpy(V).to(queries)
     parts = []
     for rows in torch.arange(len(S)).split(BLOCK):
         effects, adds = (
@@ -221,7 +209,7 @@ def _in_cells(machine: RidgeMachine, kept: TrainingRows, X: Any, V: np.ndarray, 
     best = np.argsort(-rank, axis=1, kind="stable")[:, :n_top]
     places = np.where(found.rows >= 0, places, -1)
     each = [np.take_along_axis(values, best, 1) for values in (places, found.similarity, adds, effects)]
-    return each[0], each[1], each[2], each[3], V @ solver.mean.numpy()
+    return *each, V @ solver.mean.numpy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,7 +249,7 @@ def counterfactuals(machine: LabelledMachine, X: Any) -> Counterfactuals:
         raise TypeError(
             f"machine is a {type(machine).__name__}; expected a kernel machine or Gaussian process."
         )
-    machine.check_input(X)
+    rows = all_inputs(machine, X)
     known: np.ndarray | None
     if isinstance(machine, RidgeMachine) and machine.total_ is not None:
         kept = machine.total_.kept
@@ -270,10 +258,9 @@ def counterfactuals(machine: LabelledMachine, X: Any) -> Counterfactuals:
         known, theirs = held.rows.numpy(), held.predictions.numpy()
         inputs = take_rows(kept.inputs, np.array([place[row] for row in known.tolist()]))
     else:
-        known, inputs = known_rows(machine)
+        known, inputs = landmark_rows(machine), machine.landmarks_
         theirs = Expansion.of(machine).values.cpu().numpy()
     own = machine._scores(X)
-    rows = _inputs(machine, X)
     S = similarities(machine, rows, inputs).cpu().numpy()
     mine, others = directions_of(machine, own)[2], directions_of(machine, theirs)[2]
     if isinstance(machine.targets_, Quantities):

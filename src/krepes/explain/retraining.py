@@ -33,7 +33,7 @@ from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from krepes.base.rows import take_rows
+from krepes.explain.expansion import all_inputs
 from krepes.explain.predictions import directions_of, similarities
 from krepes.explain.training_rows import LinearInRows, TrainingRows, query_features
 from krepes.machines.kernel_ridge.machine import RidgeMachine
@@ -88,28 +88,18 @@ class Trained:
     V: Tensor
     S: Tensor
 
-    @classmethod
-    def of(
-        cls,
-        linear: LinearInRows,
-        Phi: Tensor,
-        Y: Tensor,
-        weight: Tensor,
-        queries: Tensor,
-        V: Tensor,
-        S: Tensor,
-    ) -> Trained:
+    def solved(self) -> Trained:
         """Solved from these rows, with the same penalty; rows of weight zero are not there."""
-        there = weight > 0
-        fitted = replace(linear, sums=NormalSums.of_rows(Phi[there], Y[there], weight[there]))
-        return cls(fitted, Phi, Y, weight, queries, V, S)
+        there = self.weight > 0
+        sums = NormalSums.of_rows(self.Phi[there], self.Y[there], self.weight[there])
+        return replace(self, linear=replace(self.linear, sums=sums))
 
     def only(self, counts: Tensor) -> Trained:
         """The machine of rows with other weights."""
-        return self.of(self.linear, self.Phi, self.Y, self.weight * counts, self.queries, self.V, self.S)
+        return replace(self, weight=self.weight * counts).solved()
 
     def with_targets(self, Y: Tensor) -> Trained:
-        return self.of(self.linear, self.Phi, Y, self.weight, self.queries, self.V, self.S)
+        return replace(self, Y=Y).solved()
 
     def outputs(self) -> Tensor:
         """f(x) . v, (q,)."""
@@ -152,22 +142,19 @@ def retrained_check(
     drawn = np.sort(generator.permutation(source.n_rows)[:n_rows])
     some = subset(source, drawn)
     if len(kept.numbers) > MOST_ROWS:
-        taken = np.sort(generator.permutation(len(kept.numbers))[:MOST_ROWS])
-        kept = TrainingRows(
-            kept.numbers[taken], take_rows(kept.inputs, taken), kept.y[taken], kept.weight[taken]
-        )
-    reader = machine.space_.reader(some)
-    S = similarities(machine, reader.take(np.arange(len(drawn))).inputs[0], kept.inputs).cpu()
+        kept = kept.at(np.sort(generator.permutation(len(kept.numbers))[:MOST_ROWS]))
+    S = similarities(machine, all_inputs(machine, some), kept.inputs).cpu()
     own = similarities(machine, kept.inputs, kept.inputs).cpu()
     V = torch.from_numpy(directions_of(machine, machine._scores(some))[0])
     Phi, Y, weight = (part.cpu() for part in kept.features(machine))
-    trained = Trained.of(LinearInRows.of(machine), Phi, Y, weight, query_features(machine, some).cpu(), V, S)
-    labels = None
+    queries = query_features(machine, some).cpu()
+    trained = Trained(LinearInRows.of(machine), Phi, Y, weight, queries, V, S).solved()
+    classes = None
     if y is not None and isinstance(machine.targets_, Classes):
-        labels = machine.targets_.encoded(y[drawn])
-    found = check_of(trained, own, kept.y if labels is not None else None, labels, generator)
+        classes = kept.y, machine.targets_.encoded(y[drawn])
+    found = check_of(trained, own, classes, generator)
     facts = {"closed form and refit differ by at most": f"{exactness(trained):.1e} of the effect"}
-    if labels is not None:
+    if classes is not None:
         area = mislabels_found(trained, kept.y, generator)
         facts["wrong labels found (area under the curve)"] = f"{area:.3f}, of 10 % changed"
     title = (
@@ -179,17 +166,16 @@ def retrained_check(
 def check_of(
     trained: Trained,
     own: Tensor,
-    codes: np.ndarray | None,
-    labels: np.ndarray | None,
+    classes: tuple[np.ndarray, np.ndarray] | None,
     generator: np.random.Generator,
 ) -> Compared:
-    """Figures of every method, by column."""
+    """Figures of every method, by column; `classes` are codes of the rows and of the queries, if these are known."""
     n = len(trained.Phi)
     halves = np.array([generator.permutation(n) < n // 2 for _ in range(N_SUBSETS)], dtype=np.float64)
     truth = torch.stack([trained.only(torch.from_numpy(half)).outputs() for half in halves], dim=1).numpy()
     fewer = trained.only(torch.from_numpy((generator.random(n) >= SHARE).astype(np.float64)))
     permuted = trained.with_targets(trained.Y[torch.from_numpy(generator.permutation(n))])
-    marked = None if codes is None or labels is None else _marked(trained, codes, labels, generator)
+    marked = None if classes is None else _marked(trained, *classes, generator)
     ybar = (trained.V @ trained.linear.whole.ybar).numpy()
     above = trained.outputs().numpy() - ybar
     found: Compared = {}
@@ -203,8 +189,8 @@ def check_of(
             without = trained.linear.without(trained.Phi[rows], trained.Y[rows], trained.weight[rows])
             left.append(float(without.scores(trained.queries[q : q + 1])[0] @ trained.V[q]))
         figures["deletion"] = (np.array(left) - ybar) / np.where(np.abs(above) > 1e-12, above, np.inf)
-        if codes is not None and labels is not None:
-            figures["same label"] = (codes[first.numpy()] == labels).astype(np.float64)
+        if classes is not None:
+            figures["same label"] = (classes[0][first.numpy()] == classes[1]).astype(np.float64)
         there = torch.where(fewer.weight > 0, fewer.values(method, generator), -torch.inf)
         nearer = (own[first] > own[first, there.argmax(1)][:, None]).double().mean(1)
         figures["stability"] = (1 - 2 * nearer).numpy()
@@ -230,25 +216,21 @@ def rank_correlations(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return (a * b).sum(1) / np.where(sizes > 0, sizes, np.inf)
 
 
-def exactness(trained: Trained, n_compared: int = 5) -> float:
+def exactness(trained: Trained) -> float:
     """The largest difference between effects in closed form and by refits of few rows, relative to the largest."""
-    rows = range(min(n_compared, len(trained.Phi)))
-    closed = trained.linear.effects(trained.queries, trained.Phi, trained.Y, trained.weight)
-    before, worst = trained.linear.whole.scores(trained.queries), 0.0
-    for i in rows:
-        part = slice(i, i + 1)
-        refit = trained.linear.without(trained.Phi[part], trained.Y[part], trained.weight[part])
-        gone = before - refit.scores(trained.queries)
-        worst = max(worst, ((closed[:, i] - gone).abs().max() / gone.abs().max().clamp(min=1e-300)).item())
-    return worst
+    linear, queries, rows = trained.linear, trained.queries, range(min(N_NAMED, len(trained.Phi)))
+    parts = [(trained.Phi[[i]], trained.Y[[i]], trained.weight[[i]]) for i in rows]
+    gone = [linear.whole.scores(queries) - linear.without(*part).scores(queries) for part in parts]
+    refits = torch.stack(gone, dim=1)
+    closed = linear.effects(queries, *map(torch.cat, zip(*parts)))
+    return ((closed - refits).abs().amax((0, 2)) / refits.abs().amax((0, 2)).clamp(min=1e-300)).max().item()
 
 
 def mislabels_found(trained: Trained, codes: np.ndarray, generator: np.random.Generator) -> float:
     """The area under the curve of leave-one-out errors for rows whose label was changed."""
     changed = flipped(codes, trained.Y.shape[1], generator)
-    errors = trained.with_targets(
-        torch.eye(trained.Y.shape[1], dtype=torch.float64)[changed]
-    ).left_out_errors()
+    targets = torch.eye(trained.Y.shape[1], dtype=torch.float64)[changed]
+    errors = trained.with_targets(targets).left_out_errors()
     return float(roc_auc_score(changed != codes, errors[torch.arange(len(codes)), changed].numpy()))
 
 
@@ -274,6 +256,5 @@ def _marked(
     V = (own - (1 - own) / max(1, c - 1)).expand(len(queries), c)
     lengths = (1 + MARK**2) ** 0.5  # of marked rows, whose similarity grows by the mark
     S = (trained.S + MARK**2 * mark) / (lengths * torch.where(mark > 0, lengths, 1.0))
-    linear = replace(trained.linear, sums=NormalSums.of_rows(Phi, trained.Y, trained.weight))
-    found = Trained(linear, Phi, trained.Y, trained.weight, queries, V, S)
+    found = replace(trained, Phi=Phi, queries=queries, V=V, S=S).solved()
     return found, mark, labels != target

@@ -19,13 +19,8 @@ from torch import Tensor
 
 from krepes.base.validation import as_row_indices
 from krepes.embedding import KernelEmbedding
-from krepes.explain.training_rows import (
-    LinearInRows,
-    LinearMachine,
-    TrainingRows,
-    group_changes,
-    query_features,
-)
+from krepes.explain.expansion import in_cells
+from krepes.explain.training_rows import LinearInRows, LinearMachine, TrainingRows, query_features
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 
 
@@ -99,10 +94,8 @@ def row_effect(
         return RowEffects(named, total.cpu().numpy(), sizes.cpu().numpy(), found.cpu().numpy())
     given = {"positives": positives, "negatives": negatives, "sample_weight": sample_weight}
     Phi = torch.from_numpy(model._mapped(model.features_, on)).double()
-    span = _span(model)
-    G = Phi @ span
-    G = G @ G.mT
-    changes = [_refitted(model, X, group, given, Phi) - G for group in groups]
+    G = _alike(model, Phi)
+    changes = [_alike(model.without_rows(X, group, **given), Phi) - G for group in groups]
     on_rows = torch.stack([change.norm(dim=1) / G.norm(dim=1).clamp(min=1e-300) for change in changes])
     total = torch.stack([change.norm() for change in changes]) / G.norm().clamp(min=1e-300)
     return RowEffects(named, total.cpu().numpy(), on_rows.cpu().numpy())
@@ -123,16 +116,17 @@ def _score_changes(
 ) -> Tensor:
     """(k, q, c): how the scores of q rows change without each of k groups of the training data."""
     rows, single = np.concatenate(groups), all(len(group) == 1 for group in groups)
-    if isinstance(machine, RidgeMachine) and machine.local_ is not None and machine.local_.in_cells:
+    if isinstance(machine, RidgeMachine) and in_cells(machine):
         if not single:
             raise ValueError("This machine is in cells: ask for the effect of one row at a time.")
         return -torch.from_numpy(_effects_in_cells(machine, rows, on))
-    trained = TrainingRows.given(machine, X, y, rows, sample_weight)
+    linear, queries = LinearInRows.of(machine), query_features(machine, on)
+    known = TrainingRows.given(machine, X, y, rows, sample_weight).features(machine)
     if single:
-        known = trained.features(machine)
-        return -LinearInRows.of(machine).effects(query_features(machine, on), *known).transpose(0, 1)
-    ends = np.cumsum([len(group) for group in groups])
-    return group_changes(machine, trained, np.split(np.arange(ends[-1]), ends[:-1]), on)
+        return -linear.effects(queries, *known).transpose(0, 1)
+    parts = zip(*(part.split([len(group) for group in groups]) for part in known))
+    before = linear.whole.scores(queries)
+    return torch.stack([linear.without(*part).scores(queries) - before for part in parts])
 
 
 def _effects_in_cells(machine: RidgeMachine, rows: np.ndarray, on: Any) -> np.ndarray:
@@ -150,7 +144,7 @@ def _span(model: KernelEmbedding) -> Tensor:
     return torch.linalg.qr(W / W.norm(dim=0).clamp(min=1e-300))[0].cpu()
 
 
-def _refitted(model: KernelEmbedding, X: Any, rows: np.ndarray, given: dict[str, Any], Phi: Tensor) -> Tensor:
-    """G of the model without some rows."""
-    Z = Phi @ _span(model.without_rows(X, rows, **given))
+def _alike(model: KernelEmbedding, Phi: Tensor) -> Tensor:
+    """G of rows with these features."""
+    Z = Phi @ _span(model)
     return Z @ Z.mT

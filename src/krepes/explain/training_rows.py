@@ -17,7 +17,6 @@ group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.base.rows import Rows
+from krepes.base.rows import Rows, take_rows
 from krepes.machines import GaussianProcessRegressor
 from krepes.machines.kernel_ridge.machine import RidgeMachine
 from krepes.regression.ridge_algebra import FULL, NormalSums
@@ -110,8 +109,8 @@ class LinearInRows:
         whole = self.whole
         return (whole.reach(queries, Phi) * weight)[:, :, None] * (Y - whole.ybar)
 
-    def effects(self, queries: Tensor, Phi: Tensor, Y: Tensor, weight: Tensor, exact: bool = True) -> Tensor:
-        """f(x) - f_-i(x) of queries (q, r) and rows (k, r), (q, k, c); to first order, without 1 - h_i."""
+    def effects(self, queries: Tensor, Phi: Tensor, Y: Tensor, weight: Tensor) -> Tensor:
+        """f(x) - f_-i(x) of queries (q, r) and rows (k, r), (q, k, c)."""
         whole, n = self.whole, self.sums.n
         away = torch.linalg.solve(whole.damped, (Phi - whole.mu).mT)  # (r, k)
         reach, own = (queries - whole.mu) @ away, (away.mT * (Phi - whole.mu)).sum(1)
@@ -166,6 +165,11 @@ class TrainingRows:
         w = np.ones(len(rows)) if block.weight is None else block.weight
         return cls(rows, block.inputs[0], block.y, _weighed(machine, block.y, torch.from_numpy(w)))
 
+    def at(self, places: np.ndarray) -> TrainingRows:
+        """Some of them."""
+        inputs = take_rows(self.inputs, places)
+        return TrainingRows(self.numbers[places], inputs, self.y[places], self.weight[places])
+
     def features(self, machine: LinearMachine) -> tuple[Tensor, Tensor, Tensor]:
         """Features (n, r), targets (n, c) and weights (n,), float64."""
         Phi = machine.space_.features(self.inputs).double()
@@ -183,13 +187,3 @@ def _weighed(machine: object, y: np.ndarray, weight: Tensor) -> Tensor:
 def query_features(machine: LinearMachine, X: Any) -> Tensor:
     """phi of rows in any form that the machine takes, (q, r), float64."""
     return torch.from_numpy(machine._mapped(machine.space_.features, X)).double().to(machine.space_.device)
-
-
-def group_changes(
-    machine: LinearMachine, rows: TrainingRows, groups: Sequence[np.ndarray], on: Any
-) -> Tensor:
-    """f_-S(x) - f(x) for groups S of places among `rows`, (groups, q, c), each by a refit from sums."""
-    linear, queries = LinearInRows.of(machine), query_features(machine, on)
-    Phi, Y, w = rows.features(machine)
-    before = linear.whole.scores(queries)
-    return torch.stack([linear.without(Phi[g], Y[g], w[g]).scores(queries) - before for g in groups])

@@ -96,6 +96,13 @@ def manhattan_distance(x: Operand, Y: Points) -> Operand:
     return x.program.step("manhattan", x, points)
 
 
+def of_landmarks(kernel: Kernel, Y: Points) -> np.ndarray:
+    """Points that are the same for every row; those of cells are refused."""
+    if isinstance(Y, Operand):
+        raise ExportError(f"{kernel} is not written for cells.")
+    return _array(Y)
+
+
 def row_sums(Y: Points) -> Any:
     """Of points, as they stand beside kernel values."""
     return Y.sum().squeeze() if isinstance(Y, Operand) else _array(Y).sum(1)
@@ -114,10 +121,8 @@ def _part(Y: Points, places: list[int]) -> Points:
 
 def _in_lengthscales(kernel: RadialKernel, x: Operand, Y: Points) -> tuple[Operand, Points]:
     """Rows and points divided by the lengthscales."""
-    length = np.asarray(kernel.lengthscale, dtype=np.float64)
-    if length.ndim:
-        return x * (1 / length), (Y if isinstance(Y, Operand) else _array(Y)) * (1 / length)
-    return x * (1 / float(length)), (Y if isinstance(Y, Operand) else _array(Y)) * (1 / float(length))
+    shrink = 1 / np.asarray(kernel.lengthscale, dtype=np.float64)
+    return x * shrink, (Y if isinstance(Y, Operand) else _array(Y)) * shrink
 
 
 @values.register
@@ -140,8 +145,9 @@ def _(kernel: Matern, x: Operand, Y: Points) -> Operand:
     return decay * (v + 1.0) if kernel.nu == 1.5 else decay * (v.square() * (1 / 3) + v + 1.0)
 
 
-@diagonal.register
-def _(kernel: RadialKernel, x: Operand) -> Operand:
+@diagonal.register(RadialKernel)
+@diagonal.register(Gower)
+def _(kernel: RadialKernel | Gower, x: Operand) -> Operand:
     return _ones(x)
 
 
@@ -209,9 +215,7 @@ def _(kernel: Cosine, x: Operand) -> Operand:
 
 @values.register
 def _(kernel: ArcCosine, x: Operand, Y: Points) -> Operand:
-    if isinstance(Y, Operand):
-        raise ExportError(f"{kernel} is not written for cells.")
-    wide, points = x.cast("float64"), _array(Y)
+    wide, points = x.cast("float64"), of_landmarks(kernel, Y)
     norm, y_norm = wide.square().sum().sqrt(), np.linalg.norm(points, axis=1)
     zero, y_zero = (norm > 0.0).where(0.0, 1.0, "float64"), (y_norm == 0).astype(float)
     unit = np.column_stack([points / (y_norm + y_zero)[:, None], y_zero])
@@ -254,10 +258,8 @@ def _(kernel: Intersection, x: Operand) -> Operand:
 
 @values.register
 def _(kernel: ChiSquared, x: Operand, Y: Points) -> Operand:
-    if isinstance(Y, Operand):
-        raise ExportError(f"{kernel} is not written for cells.")
     tiny, parts = float(np.finfo(x.dtype).tiny), []
-    for j, y in enumerate(_array(Y).T):
+    for j, y in enumerate(of_landmarks(kernel, Y).T):
         each = x.columns([j])
         parts.append((each - y).square() / (each + y + tiny))
     chi = reduce(lambda a, b: a + b, parts)
@@ -274,28 +276,18 @@ def _(kernel: ChiSquared, x: Operand) -> Operand:
 # Kernels made of others
 
 
-@values.register
-def _(kernel: Sum, x: Operand, Y: Points) -> Operand:
+@values.register(Sum)
+@values.register(Product)
+def _(kernel: Sum | Product, x: Operand, Y: Points) -> Operand:
     left, right = (values(each, x, Y) for each in kernel.kernels())
-    return left + right
+    return left + right if isinstance(kernel, Sum) else left * right
 
 
-@diagonal.register
-def _(kernel: Sum, x: Operand) -> Operand:
+@diagonal.register(Sum)
+@diagonal.register(Product)
+def _(kernel: Sum | Product, x: Operand) -> Operand:
     left, right = (diagonal(each, x) for each in kernel.kernels())
-    return left + right
-
-
-@values.register
-def _(kernel: Product, x: Operand, Y: Points) -> Operand:
-    left, right = (values(each, x, Y) for each in kernel.kernels())
-    return left * right
-
-
-@diagonal.register
-def _(kernel: Product, x: Operand) -> Operand:
-    left, right = (diagonal(each, x) for each in kernel.kernels())
-    return left * right
+    return left + right if isinstance(kernel, Sum) else left * right
 
 
 @values.register
@@ -345,10 +337,8 @@ def _of_columns(kernel: ColumnKernel, x: Operand, of: Any) -> Operand:
 
 @values.register
 def _(kernel: Gower, x: Operand, Y: Points) -> Operand:
-    width = Y.shape[1] if not isinstance(Y, Operand) else 0
-    if not width:
-        raise ExportError(f"{kernel} is not written for cells.")
-    gaussian, columns, points = kernel.profile == "gaussian", kernel._columns(width), _array(Y)
+    points, gaussian = of_landmarks(kernel, Y), kernel.profile == "gaussian"
+    columns = kernel._columns(points.shape[1])
     scale = -1 / (kernel._reach * float(kernel.lengthscale)) ** (2 if gaussian else 1)
 
     def similarity(some: list[dict[str, Any]]) -> Operand:
@@ -373,8 +363,3 @@ def _(kernel: Gower, x: Operand, Y: Points) -> Operand:
     found = [similarity(together)] * bool(together)
     found += [with_missing(similarity([column]), column["missing"]) for column in alone]
     return reduce(lambda a, b: a * b, found)
-
-
-@diagonal.register
-def _(kernel: Gower, x: Operand) -> Operand:
-    return _ones(x)

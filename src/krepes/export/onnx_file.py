@@ -17,34 +17,10 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from krepes.base.storage.files import atomic_path, check_writable
-from krepes.export.program import Program, Step
+from krepes.export.program import PLAIN, Program, Step
 
 OPSET, ML_OPSET, IR_VERSION = 18, 2, 9
-DIRECT = {
-    "add": "Add",
-    "sub": "Sub",
-    "mul": "Mul",
-    "div": "Div",
-    "min": "Min",
-    "max": "Max",
-    "greater": "Greater",
-    "equal": "Equal",
-    "neg": "Neg",
-    "exp": "Exp",
-    "log": "Log",
-    "sqrt": "Sqrt",
-    "abs": "Abs",
-    "tanh": "Tanh",
-    "sin": "Sin",
-    "cos": "Cos",
-    "asin": "Asin",
-    "floor": "Floor",
-    "erf": "Erf",
-    "sigmoid": "Sigmoid",
-    "isnan": "IsNaN",
-    "where": "Where",
-    "matmul": "MatMul",
-}
+DIRECT = {op: op.capitalize() for op in PLAIN} | {"isnan": "IsNaN", "matmul": "MatMul"}
 
 
 class OnnxGraph:

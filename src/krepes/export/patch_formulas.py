@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from krepes.export.kernel_formulas import ExportError, Points, diagonal, values
+from krepes.export.kernel_formulas import ExportError, Points, diagonal, of_landmarks, values
 from krepes.export.program import Operand
 from krepes.kernels import Patches
 from krepes.kernels.patches.kernel import PRECISIONS
@@ -29,9 +29,7 @@ Shape = tuple[int, int, int]
 
 @values.register
 def _(kernel: Patches, x: Operand, Y: Points) -> Operand:
-    if isinstance(Y, Operand):
-        raise ExportError(f"{kernel} is not written for cells.")
-    known = kernel.features(torch.as_tensor(Y).reshape(-1, *_shape(kernel)))
+    known = kernel.features(torch.as_tensor(of_landmarks(kernel, Y)).reshape(-1, *_shape(kernel)))
     return values(kernel.top, features_formula(kernel, x), known)
 
 

@@ -22,11 +22,17 @@ operations below and nothing of kernels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+# elementwise, and the product: called alike wherever they run
+PLAIN = (
+    "add", "sub", "mul", "div", "min", "max", "greater", "equal", "neg", "exp", "log", "sqrt", "abs", "tanh", "sin",
+    "cos", "asin", "floor", "erf", "sigmoid", "isnan", "where", "matmul",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -149,6 +155,22 @@ class Program:
         return Program(inputs, constants, steps[::-1], outputs, self.facts, self.binary)
 
 
+def _pair(op: str, dtype: str | None = None, swap: bool = False) -> Callable[[Operand, Any], Operand]:
+    """The method of an operation on two values; numbers and arrays become constants."""
+
+    def with_other(self: Operand, other: Any) -> Operand:
+        given = other if isinstance(other, Operand) else self.program.constant(other, self.dtype)
+        pair = (given, self) if swap else (self, given)
+        return self.program.step(op, *pair, dtype=dtype or self.dtype)
+
+    return with_other
+
+
+def _single(op: str, dtype: str | None = None) -> Callable[[Operand], Operand]:
+    """The method of an operation on one value."""
+    return lambda self: self.program.step(op, self, dtype=dtype)
+
+
 @dataclass(frozen=True, eq=False)
 class Operand:
     """A value that a program will have; arithmetic with it adds steps."""
@@ -157,114 +179,47 @@ class Operand:
     name: str
     dtype: str
 
-    def _with(self, op: str, other: Any, dtype: str | None = None, swap: bool = False) -> Operand:
-        given = other if isinstance(other, Operand) else self.program.constant(other, self.dtype)
-        pair = (given, self) if swap else (self, given)
-        return self.program.step(op, *pair, dtype=dtype or self.dtype)
-
     def _of(self, op: str, dtype: str | None = None, **attributes: Any) -> Operand:
         return self.program.step(op, self, dtype=dtype, **attributes)
 
-    def __add__(self, other: Any) -> Operand:
-        return self._with("add", other)
-
-    def __sub__(self, other: Any) -> Operand:
-        return self._with("sub", other)
-
-    def __rsub__(self, other: Any) -> Operand:
-        return self._with("sub", other, swap=True)
-
-    def __mul__(self, other: Any) -> Operand:
-        return self._with("mul", other)
-
-    def __truediv__(self, other: Any) -> Operand:
-        return self._with("div", other)
-
-    def __rtruediv__(self, other: Any) -> Operand:
-        return self._with("div", other, swap=True)
-
-    def __matmul__(self, other: Any) -> Operand:
-        return self._with("matmul", other)
-
-    def __rmatmul__(self, other: Any) -> Operand:
-        return self._with("matmul", other, swap=True)
-
-    def __gt__(self, other: Any) -> Operand:
-        return self._with("greater", other, "bool")
-
+    __add__ = _pair("add")
+    __sub__ = _pair("sub")
+    __rsub__ = _pair("sub", swap=True)
+    __mul__ = _pair("mul")
+    __truediv__ = _pair("div")
+    __rtruediv__ = _pair("div", swap=True)
+    __matmul__ = _pair("matmul")
+    __rmatmul__ = _pair("matmul", swap=True)
+    __gt__ = _pair("greater", "bool")
     __radd__, __rmul__ = __add__, __mul__
     __array_ufunc__ = None  # numpy leaves arithmetic with a Operand to it
 
-    def equals(self, other: Any) -> Operand:
-        return self._with("equal", other, "bool")
+    equals = _pair("equal", "bool")
+    least = _pair("max")  # not below the other
+    most = _pair("min")  # not above the other
 
-    def least(self, other: Any) -> Operand:
-        """Not below `other`."""
-        return self._with("max", other)
-
-    def most(self, other: Any) -> Operand:
-        """Not above `other`."""
-        return self._with("min", other)
-
-    def neg(self) -> Operand:
-        return self._of("neg")
-
-    def exp(self) -> Operand:
-        return self._of("exp")
-
-    def log(self) -> Operand:
-        return self._of("log")
-
-    def sqrt(self) -> Operand:
-        return self._of("sqrt")
+    neg = _single("neg")
+    exp = _single("exp")
+    log = _single("log")
+    sqrt = _single("sqrt")
+    abs = _single("abs")
+    tanh = _single("tanh")
+    sin = _single("sin")
+    cos = _single("cos")
+    asin = _single("asin")
+    floor = _single("floor")
+    erf = _single("erf")
+    sigmoid = _single("sigmoid")
+    isnan = _single("isnan", "bool")
+    sum = _single("sum")
+    softmax = _single("softmax")
+    argmax = _single("argmax", "int64")
+    expand = _single("expand")
+    squeeze = _single("squeeze")
+    flatten = _single("flatten")
 
     def square(self) -> Operand:
         return self * self
-
-    def abs(self) -> Operand:
-        return self._of("abs")
-
-    def tanh(self) -> Operand:
-        return self._of("tanh")
-
-    def sin(self) -> Operand:
-        return self._of("sin")
-
-    def cos(self) -> Operand:
-        return self._of("cos")
-
-    def asin(self) -> Operand:
-        return self._of("asin")
-
-    def floor(self) -> Operand:
-        return self._of("floor")
-
-    def erf(self) -> Operand:
-        return self._of("erf")
-
-    def sigmoid(self) -> Operand:
-        return self._of("sigmoid")
-
-    def isnan(self) -> Operand:
-        return self._of("isnan", "bool")
-
-    def sum(self) -> Operand:
-        return self._of("sum")
-
-    def softmax(self) -> Operand:
-        return self._of("softmax")
-
-    def argmax(self) -> Operand:
-        return self._of("argmax", "int64")
-
-    def expand(self) -> Operand:
-        return self._of("expand")
-
-    def squeeze(self) -> Operand:
-        return self._of("squeeze")
-
-    def flatten(self) -> Operand:
-        return self._of("flatten")
 
     def reshape(self, *shape: int) -> Operand:
         return self._of("reshape", shape=list(shape))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from krepes.export.kernel_formulas import ExportError
-from krepes.export.program import Program, Step
+from krepes.export.program import PLAIN, Program, Step
 from krepes.kernels.patches.layer import PatchLayer
 
 Run = Callable[..., Tensor]
@@ -29,30 +29,11 @@ def _patches(a: Tensor, shape: list[int], side: int) -> Tensor:
     return PatchLayer(side).cut(a.unflatten(1, shape)).flatten(1, 2)
 
 
-OPERATIONS: dict[str, Run] = {
-    "add": torch.add,
-    "sub": torch.sub,
-    "mul": torch.mul,
-    "div": torch.div,
+OPERATIONS: dict[str, Run] = {op: getattr(torch, op) for op in PLAIN} | {
     "min": torch.minimum,
     "max": torch.maximum,
-    "greater": torch.gt,
     "equal": torch.eq,
-    "neg": torch.neg,
-    "exp": torch.exp,
-    "log": torch.log,
     "sqrt": _root,
-    "abs": torch.abs,
-    "tanh": torch.tanh,
-    "sin": torch.sin,
-    "cos": torch.cos,
-    "asin": torch.asin,
-    "floor": torch.floor,
-    "erf": torch.erf,
-    "sigmoid": torch.sigmoid,
-    "isnan": torch.isnan,
-    "where": torch.where,
-    "matmul": torch.matmul,
     "sum": lambda a: a.sum(-1, keepdim=True),
     "argmax": lambda a: a.argmax(-1, keepdim=True),
     "softmax": lambda a: a.softmax(-1),

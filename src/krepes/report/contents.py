@@ -15,7 +15,7 @@ from krepes.explain.expansion import landmark_rows
 from krepes.report.explanations import HEADLINE, choose_directions
 from krepes.report.limits import not_for
 from krepes.report.maps import maps, nearest_rows
-from krepes.report.model_card import LOW_COVERAGE, Probe, kappa_words, model_card, probed, subtitle, tiles
+from krepes.report.model_card import LOW_COVERAGE, Probe, model_card, probed, subtitle, tiles
 from krepes.report.samples import ShownSamples
 from krepes.report.shown_rows import ShownColumn, ShownRows
 
@@ -68,8 +68,7 @@ def contents(
     nearest = nearest_rows(Z)
     spectrum = coefficient_spectrum(model)
     rank = f"{effective_rank(spectrum):.1f}"
-    kappa = kappa_words(model, given.of_landmarks)
-    facts = {"Linear probe": said, "Classes among landmarks": kappa, **(given.facts or {})}
+    facts = {"Linear probe": said, **(given.facts or {})}
     label = None if given.labels is None else given.labels.name
     held = ShownSamples([], 0) if samples is None else samples
     groups = [column for column in (given.labels, *given.columns, *held.features) if column is not None]

@@ -22,7 +22,7 @@ import numpy as np
 
 from krepes.base.storage.files import check_writable
 from krepes.explain import landmark_norms, landmarks_are_rows_of
-from krepes.explain.expansion import landmark_rows
+from krepes.explain.expansion import in_cells, landmark_rows
 from krepes.machines import (
     GaussianProcessClassifier,
     GaussianProcessRegressor,
@@ -127,13 +127,9 @@ def _learned(machine: RidgeMachine, source: Source, samples: bool) -> list[PageS
     except ValueError as error:
         columns = PageSection(title, note=str(error))
     label = [] if encoder is None or encoder.label is None else [encoder.label]
-    if _in_cells(machine):  # whose rows are all of them
+    if in_cells(machine):  # whose rows are all of them
         return [columns]
     return [columns, _landmarks(machine, source, [*label, *used[:N_COLUMNS]] if samples else [])]
-
-
-def _in_cells(machine: RidgeMachine) -> bool:
-    return machine.local_ is not None and machine.local_.in_cells
 
 
 def _landmarks(machine: RidgeMachine, source: Source, columns: list[str]) -> PageSection:
@@ -179,7 +175,7 @@ def machine_rows(machine: Machine, source: Source, samples: bool, random_state: 
     said = _said(machine, shown, samples)
     columns = {"row": [f"{row:,}" for row in rows], **_truth(machine, shown, samples), **said.columns}
     columns["coverage"] = [f"{value:.2f}" for value in machine.coverage(shown)]
-    if samples and isinstance(machine, RidgeMachine) and not _in_cells(machine):
+    if samples and isinstance(machine, RidgeMachine) and not in_cells(machine):
         columns |= _depends(machine, shown)
     n = source.n_rows
     sampled = f" {len(rows):,} of {n:,} rows, a random sample." if n > len(rows) else ""
@@ -266,10 +262,9 @@ def _novelty(machine: NoveltyDetector, source: Source, samples: bool) -> Machine
 def _truth(machine: Machine, source: Source, samples: bool) -> dict[str, list[str]]:
     """The labels of the rows, where the table has the column that was learned."""
     label = None if isinstance(machine, NoveltyDetector) else machine.label_
-    if label is None or not samples or not isinstance(source, TableSource):
+    if not samples or not isinstance(source, TableSource) or label not in source.column_names:
         return {}
-    known = [label] if label in source.column_names else []
-    return {name: [_cell(value) for value in source.label_column(name).tolist()] for name in known}
+    return {label: [_cell(value) for value in source.label_column(label).tolist()]}
 
 
 def _cell(value: object) -> str:

@@ -38,7 +38,7 @@ from threadpoolctl import threadpool_limits
 
 from krepes.base.validation import check_choice
 from krepes.embedding import KernelEmbedding
-from krepes.explain.concept_scores import landmark_representation
+from krepes.explain.expansion import Expansion
 from krepes.report.shown_rows import ShownColumn
 
 TRUSTED = 2000  # rows for trustworthiness
@@ -84,7 +84,7 @@ def maps(
 ) -> list[Places]:
     """A neighbour-preserving map, principal components, and discriminants of labels."""
     centre = Z.mean(0, dtype=np.float64)
-    centred, landmarks = Z - centre, landmark_representation(model) - centre
+    centred, landmarks = Z - centre, Expansion.of(model).at_landmarks.cpu().numpy() - centre
     basis, shares = _principal(centred)
     about = (
         f"Principal components 1 (across, {100 * shares[0]:.0f} % of the variance) and 2 (up, {100 * shares[1]:.0f} %) "

@@ -13,7 +13,6 @@ from krepes.base.validation import generator_of
 from krepes.embedding import KernelEmbedding
 from krepes.evaluation import ProbeResult, ProtocolResult, linear_probe
 from krepes.evaluation.probe_inputs import validation_split
-from krepes.explain import class_coverage
 from krepes.explain.expansion import n_landmarks
 from krepes.report.facts import component_words, input_words, steps_words, views_words
 from krepes.report.shown_rows import ShownColumn, ShownRows
@@ -89,17 +88,6 @@ def _versions() -> str:
     return f"krepes {__version__}; Python {platform.python_version()}, {listed}"
 
 
-def kappa_words(model: KernelEmbedding, of_landmarks: np.ndarray | None) -> str | None:
-    """How many of the strongest landmarks it takes to see every class, where the landmarks' labels are known."""
-    if of_landmarks is None or (of_landmarks < 0).any() or len(np.unique(of_landmarks)) < 2:
-        return None
-    found = class_coverage(model, of_landmarks, of_landmarks=True)
-    if found.kappa is None or found.by_chance is None:
-        return None
-    classes = len(found.ranks)
-    return f"all {classes} within the {found.kappa:,} strongest (random order: {found.by_chance:.1f})"
-
-
 def probed(
     given: Probe | None, Z: np.ndarray, labels: ShownColumn | None, random_state: int
 ) -> tuple[Probe | None, str | None]:
@@ -118,8 +106,14 @@ def probed(
         return None, "none: too few labels"
     names = np.array(labels.levels, dtype=object)
     result = linear_probe(Z[fit], names[codes[fit]], Z[test], names[codes[test]], random_state=random_state)
-    said = f"accuracy {100 * result.accuracy:.1f} % (balanced {100 * result.balanced_accuracy:.1f} %)"
-    return result, f"{said}, fitted on {len(fit):,} of the rows shown and tested on the other {len(test):,}"
+    return (
+        result,
+        f"{_accuracies(result)}, fitted on {len(fit):,} of the rows shown and tested on the other {len(test):,}",
+    )
+
+
+def _accuracies(probe: ProbeResult) -> str:
+    return f"accuracy {100 * probe.accuracy:.1f} % (balanced {100 * probe.balanced_accuracy:.1f} %)"
 
 
 def probe_words(probe: Probe) -> str:
@@ -132,10 +126,7 @@ def probe_words(probe: Probe) -> str:
             f"{probe.probe}, {probe.n_labels:,} labels, tested on {probe.n_test:,} rows, {len(probe.results)} repeats"
         )
     if isinstance(probe, ProbeResult):
-        return (
-            f"accuracy {100 * probe.accuracy:.1f} % (balanced {100 * probe.balanced_accuracy:.1f} %), "
-            f"{probe.n_labels:,} labels, tested on {probe.n_test:,} rows"
-        )
+        return f"{_accuracies(probe)}, {probe.n_labels:,} labels, tested on {probe.n_test:,} rows"
     raise TypeError(
         f"probe= must be a result of linear_probe, knn_probe or probe_protocol; got {type(probe).__name__}."
     )

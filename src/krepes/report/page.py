@@ -37,7 +37,11 @@ def packed(array: np.ndarray) -> dict[str, str]:
     >>> packed(np.array([1, 256]))
     {'type': 'int16', 'base64': 'AQAAAQ=='}
     """
-    kind = _float_type(array) if array.dtype.kind == "f" else _whole_type(array)
+    return packed_as(_float_type(array) if array.dtype.kind == "f" else _whole_type(array), array)
+
+
+def packed_as(kind: str, array: np.ndarray) -> dict[str, str]:
+    """An array in a type of numbers."""
     little = np.ascontiguousarray(array).astype(np.dtype(kind).newbyteorder("<"))
     return {"type": kind, "base64": base64.b64encode(little.tobytes()).decode("ascii")}
 

@@ -6,7 +6,7 @@ The page holds the landmarks, which are real rows of the training data: treat it
 
 from __future__ import annotations
 
-import base64
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from krepes.base.storage.files import readable_bytes
 from krepes.export import ExportError, program_of
 from krepes.export.program import Port, Program
 from krepes.one_pass import OnePassEstimator
-from krepes.report.page import WrittenReport, _filled, _template, safe_json, write_page
+from krepes.report.page import WrittenReport, _filled, _template, packed_as, safe_json, write_page
 
 LARGEST = 20_000_000  # bytes of numbers that a page may hold
 
@@ -44,20 +44,20 @@ def write_scoring_page(
 def _content(model: OnePassEstimator, program: Program) -> dict[str, Any]:
     inputs = program.inputs
     picture = len(inputs) == 1 and len(inputs[0].shape) == 2 and model.input_space_.kind == "images"
-    ports = [vars(_with_range(port, model)) for port in inputs]
+    ports = [_with_range(port, model) for port in inputs]
     kernel_values, coefficients = _explained(model, program)
     outputs = program.outputs | ({"kernel_values": kernel_values} if coefficients else {})
     numbers = None if model.landmark_indices_ is None else model.landmark_indices_.tolist()
     return {
         "inputs": ports,
         "constants": {name: _packed(value) for name, value in program.constants.items()},
-        "steps": [vars(step) for step in program.steps],
+        "steps": program.steps,
         "outputs": outputs,
         "coefficients": coefficients,
         "rows": numbers,
         "classes": program.facts.get("classes"),
         "picture": picture,
-        "start": {port["name"]: _start(model, port) for port in ports},
+        "start": {port.name: _start(model, port) for port in ports},
     }
 
 
@@ -84,21 +84,19 @@ def _with_range(port: Port, model: OnePassEstimator) -> Port:
         return port
     landmarks: Any = model.landmarks_
     divide = model.input_space_.divide
-    return Port(
-        **{**vars(port), "low": float(landmarks.min()) * divide, "high": float(landmarks.max()) * divide}
-    )
+    return replace(port, low=float(landmarks.min()) * divide, high=float(landmarks.max()) * divide)
 
 
-def _start(model: OnePassEstimator, port: dict[str, Any]) -> object:
+def _start(model: OnePassEstimator, port: Port) -> object:
     """The first row that is shown: usual values, or the first landmark."""
-    if port["dtype"] == "string":
-        return (port["levels"] or [""])[0]
-    if port["usual"] is not None:
-        return port["usual"]
+    if port.dtype == "string":
+        return (port.levels or [""])[0]
+    if port.usual is not None:
+        return port.usual
     inputs = model.input_space_
     first: Any = inputs.restored(model.landmarks_[:1])  # type: ignore[arg-type]
     flat = np.asarray(first, dtype=np.float64).ravel()
-    return (flat.round() if port["dtype"] == "uint8" else flat).tolist()
+    return (flat.round() if port.dtype == "uint8" else flat).tolist()
 
 
 def _packed(value: np.ndarray) -> dict[str, Any]:
@@ -106,6 +104,4 @@ def _packed(value: np.ndarray) -> dict[str, Any]:
     if value.dtype == object:
         return {"shape": list(value.shape), "words": [str(word) for word in value.ravel()]}
     kind = {"float32": "float32", "float64": "float64"}.get(value.dtype.name, "int32")
-    little = np.ascontiguousarray(value).astype(np.dtype(kind).newbyteorder("<"))
-    text = base64.b64encode(little.tobytes()).decode("ascii")
-    return {"shape": list(value.shape), "type": kind, "base64": text}
+    return {"shape": list(value.shape), **packed_as(kind, value)}

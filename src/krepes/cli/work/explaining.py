@@ -16,7 +16,6 @@ from krepes.evaluation import linear_probe
 from krepes.explain import (
     Concept,
     class_direction,
-    concept_profile,
     faithfulness,
     landmarks_are_rows_of,
 )
@@ -49,9 +48,6 @@ OF_CHECKS = {
     "rows for 90 %": "that hold nine tenths of all values",
 }
 N_RANDOM = 500  # random rows that stand for the absence of a concept
-OF_CONCEPTS = (
-    "score = alignment × influence, as published; adds: what the landmark adds to the concept in this row."
-)
 
 
 def show_check(model: Explained, source: Source, y: np.ndarray | None, seed: int) -> dict[str, Any]:
@@ -111,7 +107,7 @@ def explain_row(
         found = row.along(*_class_direction(model, row, y, asked.class_, seed))
     else:
         found = _landmarks(model, row, asked)
-    return row.found | found | {"concepts": [_concept(model, row, concept) for concept in concepts]}
+    return row.found | found | {"concepts": [_concept(row, concept) for concept in concepts]}
 
 
 class ExplainedRow:
@@ -177,11 +173,14 @@ class ExplainedRow:
         show_table(["training row", *columns], lines, style=lambda row: "bold" if row == list(total) else "")
         return found
 
-    def along(self, direction: int | np.ndarray, called: str) -> dict[str, Any]:
-        """What the rows that it is made of add along a direction; with --against, the difference of two rows."""
+    def along(self, direction: int | np.ndarray, called: str, zero: float = 0.0) -> dict[str, Any]:
+        """What the rows that it is made of add along a direction; with --against, the difference of two rows.
+
+        Values are counted from `zero`.
+        """
         (mine,) = parts_along(self.model, self.x, [direction], self.n_top)
         landmarks, adds = mine.landmarks[0], mine.parts[0]
-        rest, constant = float(mine.unexplained[0]), mine.constant
+        rest, constant = float(mine.unexplained[0]), mine.constant - zero
         if self.against is not None:
             (theirs,) = parts_along(self.model, self.against, [direction], self.n_top)
             landmarks = np.concatenate([landmarks, theirs.landmarks[0]])
@@ -243,28 +242,17 @@ def _class_direction(
     return class_direction(probe, wanted), called
 
 
-def _concept(model: KernelEmbedding, row: ExplainedRow, concept: Concept) -> dict[str, Any]:
-    profile = concept_profile(model, row.x, concept, row.n_top)
+def _concept(row: ExplainedRow, concept: Concept) -> dict[str, Any]:
+    """What the rows that it is made of add to a concept, from the mean of the concept's negatives."""
+    zero = float(concept.origin_ @ concept.direction_)
     line(
-        f"Concept {concept.name}: {profile.sample[0]:+.3g} in this row. It is distinguished from its absence with "
-        f"{concept.accuracy_:.0%} balanced accuracy (p = {concept.p_value_:.2g}), stability {concept.stability_:.2f}."
+        f"Concept {concept.name}: distinguished from its absence with {concept.accuracy_:.0%} balanced accuracy "
+        f"(p = {concept.p_value_:.2g}), stability {concept.stability_:.2f}."
     )
-    first = profile.top.landmarks[0]
-    score, adds = float(profile.psi[0]), float(profile.exact[0].sum())
-    numbers = {"alignment": profile.alignment[first], "score": profile.scores[0], "adds": profile.exact[0]}
-    landmarks = row.show(
-        first,
-        {name: (values, "+.3g") for name, values in numbers.items()},
-        total=(f"all {len(first)}", "", f"{score:+.3g}", f"{adds:+.3g}"),
-    )
-    console().print(OF_CONCEPTS, style="dim", highlight=False)
-    return {
+    found = row.along(concept.direction_, f"the concept {concept.name}", zero)
+    return found | {
         "name": concept.name,
-        "in_row": float(profile.sample[0]),
         "balanced_accuracy": concept.accuracy_,
         "p_value": concept.p_value_,
         "stability": concept.stability_,
-        "landmarks": landmarks,
-        "score": score,
-        "adds": adds,
     }

@@ -32,6 +32,7 @@ from krepes.preprocessing.input_space import InputSpace
 
 if TYPE_CHECKING:
     from krepes.machines.kernel_ridge.machine import RidgeMachine
+    from krepes.one_pass import OnePassEstimator
 
 SHOWN = 20
 
@@ -102,11 +103,11 @@ def importances(machine: RidgeMachine, n_folds: int) -> ColumnImportances:
         if M is not None:
             shares.append(shares_of(M, variances, columns))
     fitted = shares_of(np.asarray(kernel.M), variances, columns)
-    names = _column_names(machine, rows.shape[1])
+    names = names_of_columns(machine, rows.shape[1])
     return ColumnImportances(names, fitted, np.reshape(shares, (len(shares), len(columns))))
 
 
-def _column_names(machine: RidgeMachine, width: int) -> list[str]:
+def names_of_columns(machine: OnePassEstimator, width: int) -> list[str]:
     """Of the columns of the table; x0, x1, ... where they have no names."""
     if machine.input_space_.encoder is not None:
         return list(machine.input_space_.encoder.used_columns_)
