@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
+from krepes.base.storage.files import check_writable
 from krepes.cli.terminal import line
 
 if TYPE_CHECKING:
@@ -193,6 +194,26 @@ class NewRows(Rows):
                 f"{source.describe()}.{arrays} Images take their labels from subfolders."
             )
         return None if choice == "none" else choice
+
+
+@dataclass(frozen=True)
+class NewModel:
+    """The model file to write, and how the model is made."""
+
+    output: ModelFile
+    random_state: Seed = 0
+    device: Device = "auto"
+    dry_run: DryRun = False
+    overwrite: Force = False
+
+    def check(self) -> None:
+        """Refuse a file that cannot be written."""
+        if not self.dry_run:
+            check_writable(self.output, self.overwrite)
+
+    def settings(self) -> dict[str, Any]:
+        """Parameters that every estimator has."""
+        return {"device": self.device, "random_state": self.random_state, "verbose": 1}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -97,8 +96,8 @@ def serve(
     app = application(load(model, device="cpu"), limits, token)
     import uvicorn
 
-    line(f"Serving {model} at http://{host}:{port}, description_of at /docs. Ctrl-C ends it.")
+    line(f"Serving {model} at http://{host}:{port}, described at /docs. Ctrl-C ends it.")
     example = f"curl -s http://{host}:{port}/schema"
     line(f"Next: {example}")
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_keep_alive=10)
-    return {"model": str(model), "host": host, "port": port, "next": shlex.join(example.split())}
+    return {"model": str(model), "host": host, "port": port, "next": example}
