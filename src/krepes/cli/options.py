@@ -98,7 +98,6 @@ Override = Annotated[
     ),
 ]
 CsvFile = Annotated[Path | None, option("--output", "-o", "Write the table as .csv.")]
-Figure = Annotated[Path | None, option("Draw a figure (.png, .pdf, .svg).")]
 Seed = Annotated[int, option("--seed", "Seed of all random draws.", panel=RUN, min=0)]
 Device = Annotated[str, option("auto, cpu, cuda, cuda:1, ...; auto prefers a GPU.", panel=RUN)]
 Threads = Annotated[int | None, option("Processor threads. By default all.", panel=RUN, min=1)]

@@ -12,7 +12,7 @@ from krepes.base.storage.files import atomic_path
 from krepes.cli import options
 from krepes.cli.command import changed, command, json_text, usage_errors
 from krepes.cli.options import option
-from krepes.cli.result_files import check_outputs, save_figure
+from krepes.cli.result_files import FIGURES, check_output, save_figure
 
 if TYPE_CHECKING:
     from krepes.labelled import LabelledRows
@@ -99,7 +99,8 @@ rows kept in its file.
         raise typer.BadParameter("Give only one of --split, --n-train and --test.")
     if figure is not None and not wanted.counts():
         raise typer.BadParameter("--figure draws the scores of --label-counts: give both.")
-    check_outputs(output, figure, overwrite)
+    check_output(output, overwrite)
+    check_output(figure, overwrite, "--figure", FIGURES)
     wanted.check()
     from krepes import KernelEmbedding, load
 
