@@ -45,20 +45,16 @@ def export(
         from krepes.report.scoring_page import write_scoring_page
 
         write_scoring_page(fitted, output, data, overwrite)
-        size = output.stat().st_size
-        show_facts({"model": type(fitted).__name__, "saved": f"{output}, {readable_bytes(size)}"})
-        return {"file": str(output), "bytes": size, "model": type(fitted).__name__}
-    fitted.to_onnx(output, data=data, confidence=confidence, overwrite=overwrite)
-    from krepes.export.onnx_file import OPSET, description_of
+        about = shown = {"model": type(fitted).__name__}
+    else:
+        from krepes.export.onnx_file import OPSET, description_of
 
-    about = description_of(output)
+        fitted.to_onnx(output, data=data, confidence=confidence, overwrite=overwrite)
+        about = description_of(output)
+        names = {"inputs": _named(about["inputs"]), "outputs": ", ".join(about["outputs"])}
+        shown = {"model": about["model"], **names, "opset": str(OPSET)}
     size = output.stat().st_size
-    shown = {
-        "model": about["model"],
-        "inputs": _named(about["inputs"]),
-        "outputs": ", ".join(about["outputs"]),
-    }
-    show_facts(shown | {"opset": str(OPSET), "saved": f"{output}, {readable_bytes(size)}"})
+    show_facts(shown | {"saved": f"{output}, {readable_bytes(size)}"})
     return {"file": str(output), "bytes": size, **about}
 
 
