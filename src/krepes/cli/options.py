@@ -179,13 +179,11 @@ class NewRows(Rows):
 
         if source.kind == "table" and choice in ("auto", "table"):
             return self.encoder(labels, beside) or choice
-        for name, given in (
-            ("--exclude", self.exclude),
-            ("--column", self.columns),
-            ("--missing", self.missing),
-        ):
+        for name, given in {"exclude": self.exclude, "column": self.columns, "missing": self.missing}.items():
             if given:
-                raise ValueError(f"{name} is for the columns of a table; {self.data} is {source.describe()}.")
+                raise ValueError(
+                    f"--{name} is for the columns of a table; {self.data} is {source.describe()}."
+                )
         if not set(labels) <= set(names := array_names(self.data)):
             arrays = f" It has the arrays {', '.join(names)}." if names else ""
             raise ValueError(

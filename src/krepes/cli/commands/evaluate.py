@@ -103,19 +103,25 @@ rows kept in its file.
     check_output(figure, overwrite, "--figure", FIGURES)
     wanted.check()
     from krepes import KernelEmbedding, load
+    from krepes.cli.opening import other_use
+    from krepes.cli.work.embedding_evaluation import evaluate_embedding
+    from krepes.cli.work.machine_evaluation import evaluate_machine
+    from krepes.evaluation import plot_label_curve
+    from krepes.machines.kernel_ridge.machine import RidgeMachine
 
     fitted = load(model, device=device)
     if isinstance(fitted, KernelEmbedding):
-        from krepes.cli.work.embedding_evaluation import evaluate_embedding
-
         dataset = _opened(fitted, rows, labels, test)
         found, curve = evaluate_embedding(fitted, dataset, wanted, random_state)
         if figure is not None and curve is not None:
-            from krepes.evaluation import plot_label_curve
-
             save_figure(plot_label_curve(curve), figure, overwrite)
+    elif isinstance(fitted, RidgeMachine):
+        _check_machine(model, wanted, test)
+        found = evaluate_machine(fitted, _opened(fitted, rows, labels), wanted)
     else:
-        found = _scored(fitted, model, rows, labels, wanted, test)
+        raise ValueError(
+            f"{other_use(fitted, model)} This command is for representations and ridge machines."
+        )
     if output is not None:
         with atomic_path(output, overwrite=overwrite) as temporary:
             temporary.write_text(json_text(found["results"]), encoding="utf-8")
@@ -139,26 +145,9 @@ def _opened(
     )
 
 
-def _scored(
-    machine: OnePassEstimator,
-    path: Path,
-    rows: options.Rows,
-    labels: options.SplitLabels,
-    wanted: Protocolled,
-    test: Path | None,
-) -> dict[str, Any]:
-    """A machine on labelled rows."""
-    from krepes.cli.opening import other_use
-    from krepes.cli.work.machine_evaluation import evaluate_machine
-    from krepes.machines.kernel_ridge.machine import RidgeMachine
-
-    if not isinstance(machine, RidgeMachine):
-        raise ValueError(
-            f"{other_use(machine, path)} This command is for representations and ridge machines."
-        )
+def _check_machine(path: Path, wanted: Protocolled, test: Path | None) -> None:
+    """Refuse what is for representations."""
     if test is not None:
         raise typer.BadParameter(f"--test: {path} is a machine. Give the test rows as DATA.")
     for name in changed(wanted, ("n_repeats", "classifier", "no_raw", "baselines", "budget")):
         raise typer.BadParameter(f"{name} is for representations; {path} is a machine.")
-    dataset = _opened(machine, rows, labels)
-    return evaluate_machine(machine, dataset, not wanted.no_raw, wanted.baselines, wanted.budget)
