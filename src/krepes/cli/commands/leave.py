@@ -45,7 +45,8 @@ def export(
         from krepes.report.scoring_page import write_scoring_page
 
         write_scoring_page(fitted, output, data, overwrite)
-        about = shown = {"model": type(fitted).__name__}
+        about: dict[str, Any] = {"model": type(fitted).__name__}
+        shown: dict[str, str] = about
     else:
         from krepes.export.onnx_file import OPSET, description_of
 

@@ -214,8 +214,10 @@ def _map(axes: Axes, places: np.ndarray, digits: Digits, explained: Explained) -
     star, marks = places[explained.row], places[list(explained.shares)]
     for mark in marks:
         axes.plot(*np.stack([star, mark]).T, color=INK, linewidth=0.9, alpha=0.8, zorder=3)
-    axes.scatter(*marks.T, s=34, facecolor=GROUND, edgecolor=INK, linewidths=1.3, zorder=5)
-    axes.scatter(*star, s=190, marker="*", facecolor="#f2b705", edgecolor=INK, linewidths=1.0, zorder=6)
+    axes.scatter(marks[:, 0], marks[:, 1], s=34, facecolor=GROUND, edgecolor=INK, linewidths=1.3, zorder=5)
+    axes.scatter(
+        star[0], star[1], s=190, marker="*", facecolor="#f2b705", edgecolor=INK, linewidths=1.0, zorder=6
+    )
     axes.set_axis_off()
     axes.margins(0.03)
 
