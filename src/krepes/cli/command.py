@@ -13,7 +13,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
@@ -79,14 +79,25 @@ def command(function: Callable[..., dict[str, Any]]) -> Callable[..., None]:
     return run
 
 
-def changed(group: Any, but: tuple[str, ...] = ()) -> list[str]:
-    """The options of a group that differ from their defaults."""
+def changed(group: Any, but: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The options of a group that differ from their defaults, with their values."""
     known = _options.get()
-    return [
-        known[field.name]
-        for field in fields(group)
-        if field.name in known and field.name not in but and getattr(group, field.name) != _default(field)
+    names = [each.name for each in fields(group) if getattr(group, each.name) != _default(each)]
+    return {known[name]: getattr(group, name) for name in names if name in known and name not in but}
+
+
+def words_of(given: Mapping[str, Any]) -> list[str]:
+    """Options and their values as they are typed; those of a list one by one.
+
+    >>> words_of({"--size": 32, "--exclude": ["id", "name"]})
+    ['--size', '32', '--exclude', 'id', '--exclude', 'name']
+    """
+    pairs = [
+        (name, str(each))
+        for name, value in given.items()
+        for each in (value if isinstance(value, list) else [value])
     ]
+    return [word for pair in pairs for word in pair]
 
 
 def _default(field: Field[Any]) -> Any:

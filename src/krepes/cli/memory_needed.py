@@ -19,6 +19,7 @@ from krepes.embedding import KernelEmbedding
 from krepes.engines import PassCost, as_engine, function_cost, sums_cost
 from krepes.features.choices import landmark_count
 from krepes.features.space import FeatureSpace
+from krepes.machines import NoveltyDetector
 from krepes.machines.labelled_machine import LabelledMachine
 from krepes.one_pass import OnePassEstimator
 from krepes.sources import Source, TableSource
@@ -36,16 +37,14 @@ def check_room(
     output: Path | None = None,
     overwrite: bool = False,
     *,
-    more: int = 0,
-    matrices: int = 0,
-    width: int | str = 0,
-    n_kept: int = 0,
+    n_outputs: int = 1,
+    sums: bool = True,
 ) -> None:
     """Refuse a fit that memory or disk cannot hold; warn where memory will be tight.
 
-    In memory there are `more` matrices of m x m numbers than usual. The file `output` has landmarks, A, `matrices` of
-    m x m numbers, and kept rows.
+    The file `output` has landmarks and A; with `sums` also matrices of m x m numbers, and kept rows.
     """
+    more, kept = _matrices(model, n_outputs)
     m = min(landmark_count(model.n_landmarks, source.n_rows), source.n_rows)
     free = available_memory()
     least, usual = (8 * (count + more) * m**2 for count in (LEAST_MATRICES, USUAL_MATRICES))
@@ -61,9 +60,29 @@ def check_room(
             f"{possible:,} are safe (--n-landmarks)."
         )
     if output is not None:
-        d, h = row_width(source), m if isinstance(width, str) else width
-        numbers = m * (d + h) // 2 + matrices * m**2 + min(source.n_rows, n_kept) * d
+        d = row_width(source)
+        if isinstance(model, KernelEmbedding):
+            h = m if isinstance(model.n_components, str) else model.n_components
+        else:
+            h = n_outputs * getattr(model, "n_folds", 1)
+        numbers = m * (d + h) // 2
+        if sums:
+            numbers += kept * m**2 + min(source.n_rows, getattr(model, "n_kept", 0)) * d
         check_writable(output, overwrite, 8 * numbers)
+
+
+def _matrices(model: OnePassEstimator, n_outputs: int) -> tuple[int, int]:
+    """Matrices of m x m numbers besides the usual ones in memory, and in the file.
+
+    A representation has three for each fold. A ridge machine has one for each fold, times the classes where they are
+    balanced; a Gaussian process one or, for several classes, one for each; a detector two.
+    """
+    if isinstance(model, KernelEmbedding):
+        folds = model.folds_kept or 1
+        return 3 * (folds - 1), 1 + 3 * folds
+    by_class = getattr(model, "class_weight", None) == "balanced" or not hasattr(model, "n_folds")
+    sums = getattr(model, "n_folds", 1) * (n_outputs if by_class else 1) + isinstance(model, NoveltyDetector)
+    return sums, 1 + sums
 
 
 def row_width(source: Source) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
+from krepes.base.storage.files import check_writable
 from krepes.cli.terminal import line
 
 if TYPE_CHECKING:
@@ -97,7 +98,6 @@ Override = Annotated[
     ),
 ]
 CsvFile = Annotated[Path | None, option("--output", "-o", "Write the table as .csv.")]
-Figure = Annotated[Path | None, option("Draw a figure (.png, .pdf, .svg).")]
 Seed = Annotated[int, option("--seed", "Seed of all random draws.", panel=RUN, min=0)]
 Device = Annotated[str, option("auto, cpu, cuda, cuda:1, ...; auto prefers a GPU.", panel=RUN)]
 Threads = Annotated[int | None, option("Processor threads. By default all.", panel=RUN, min=1)]
@@ -179,13 +179,11 @@ class NewRows(Rows):
 
         if source.kind == "table" and choice in ("auto", "table"):
             return self.encoder(labels, beside) or choice
-        for name, given in (
-            ("--exclude", self.exclude),
-            ("--column", self.columns),
-            ("--missing", self.missing),
-        ):
+        for name, given in {"exclude": self.exclude, "column": self.columns, "missing": self.missing}.items():
             if given:
-                raise ValueError(f"{name} is for the columns of a table; {self.data} is {source.describe()}.")
+                raise ValueError(
+                    f"--{name} is for the columns of a table; {self.data} is {source.describe()}."
+                )
         if not set(labels) <= set(names := array_names(self.data)):
             arrays = f" It has the arrays {', '.join(names)}." if names else ""
             raise ValueError(
@@ -193,6 +191,26 @@ class NewRows(Rows):
                 f"{source.describe()}.{arrays} Images take their labels from subfolders."
             )
         return None if choice == "none" else choice
+
+
+@dataclass(frozen=True)
+class NewModel:
+    """The model file to write, and how the model is made."""
+
+    output: ModelFile
+    random_state: Seed = 0
+    device: Device = "auto"
+    dry_run: DryRun = False
+    overwrite: Force = False
+
+    def check(self) -> None:
+        """Refuse a file that cannot be written."""
+        if not self.dry_run:
+            check_writable(self.output, self.overwrite)
+
+    def settings(self) -> dict[str, Any]:
+        """Parameters that every estimator has."""
+        return {"device": self.device, "random_state": self.random_state, "verbose": 1}
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import typer
 from krepes.base.reporting import Bars
 from krepes.base.storage.files import atomic_path, check_writable, readable_bytes
 from krepes.cli.command import usage_errors
-from krepes.cli.options import Engine, Force, Keep, option
+from krepes.cli.options import CsvFile, Engine, Force, Keep, option
 from krepes.cli.terminal import line
 
 if TYPE_CHECKING:
@@ -177,26 +177,47 @@ def records_of(dtype: np.dtype, columns: Iterable[np.ndarray]) -> np.ndarray:
     return records
 
 
-def check_outputs(table: Path | None, figure: Path | None, force: bool, tables: tuple[str, ...] = ()) -> None:
-    """Refuse files that cannot be written, before anything is computed."""
-    for option_name, path, endings in (("--output", table, tables), ("--figure", figure, FIGURES)):
-        if path is not None:
-            if endings and path.suffix.lower() not in endings:
-                raise typer.BadParameter(
-                    f"{option_name} {path}: expected a name that ends in {', '.join(endings)}."
-                )
-            check_writable(path, force)
+def check_output(
+    path: Path | None, force: bool, option_name: str = "", endings: tuple[str, ...] = ()
+) -> None:
+    """Refuse a file that cannot be written, before anything is computed."""
+    if path is not None:
+        if endings and path.suffix.lower() not in endings:
+            raise typer.BadParameter(
+                f"{option_name} {path}: expected a name that ends in {', '.join(endings)}."
+            )
+        check_writable(path, force)
 
 
-def write_csv(path: Path, rows: Iterable[Iterable[Any]], force: bool) -> None:
-    """Rows of values, the first of which are the names of the columns."""
+def write_csv(path: Path | None, rows: Iterable[Iterable[Any]], force: bool) -> None:
+    """Rows of values, the first of which are the names of the columns; nothing without a path."""
     import csv
 
-    with atomic_path(path, overwrite=force) as temporary, temporary.open("w", newline="") as stream:
-        csv.writer(stream).writerows(rows)
+    if path is not None:
+        with atomic_path(path, overwrite=force) as temporary, temporary.open("w", newline="") as stream:
+            csv.writer(stream).writerows(rows)
 
 
 def save_figure(drawn: Figure, path: Path, force: bool) -> None:
     """A matplotlib figure in the format that its name asks for."""
     with atomic_path(path, overwrite=force) as temporary:
         drawn.savefig(temporary, format=path.suffix.lower().lstrip("."), dpi=120, bbox_inches="tight")
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """What commands about several files write: a table, and a figure of it."""
+
+    output: CsvFile = None
+    figure: Annotated[Path | None, option("Draw a figure (.png, .pdf, .svg).")] = None
+    overwrite: Force = False
+
+    def check(self) -> None:
+        check_output(self.output, self.overwrite, "--output", (".csv",))
+        check_output(self.figure, self.overwrite, "--figure", FIGURES)
+
+    def write(self, rows: Iterable[Iterable[Any]], draw: Callable[[], Figure]) -> None:
+        """Write what was asked for."""
+        write_csv(self.output, rows, self.overwrite)
+        if self.figure is not None:
+            save_figure(draw(), self.figure, self.overwrite)

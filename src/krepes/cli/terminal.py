@@ -7,6 +7,7 @@ Control characters (escape sequences among them) are shown as their codes instea
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from functools import cache
@@ -67,6 +68,13 @@ def console() -> Console:
 def line(text: str, style: str = "") -> None:
     """One line on standard output: brackets are not read as markup, and paths are not broken."""
     console().print(text, markup=False, highlight=False, soft_wrap=True, style=style)
+
+
+def show_next(*words: object) -> str:
+    """Print the command to try next; for --json too."""
+    following = shlex.join(["krepes", *map(str, words)])
+    line(f"Next: {following}")
+    return following
 
 
 def say(text: str, prefix: str = "", style: str = "") -> None:

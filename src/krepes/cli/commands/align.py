@@ -9,7 +9,7 @@ import typer
 from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.options import option
-from krepes.cli.result_files import check_outputs, save_figure, write_csv
+from krepes.cli.result_files import TableFiles
 from krepes.cli.terminal import line, show_table
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ ESTIMATORS = ("unbiased", "biased")
 @command
 def align(
     features: Annotated[list[str], options.argument("FEATURES...", FEATURES)],
+    files: TableFiles,
     estimator: Annotated[
         str | None, option("unbiased (the default), 0 for unrelated data; or biased.")
     ] = None,
@@ -33,28 +34,24 @@ def align(
     ] = 0,
     exclude: options.Exclude = [],  # noqa: B006  (typer copies it)
     encoding: options.Encoding = None,
-    output: options.CsvFile = None,
-    figure: options.Figure = None,
     random_state: options.Seed = 0,
-    overwrite: options.Force = False,
 ) -> dict[str, Any]:
     """Compare representations of the same rows by centred kernel alignment: 1 the same, 0 unrelated.
 
     \b[cyan]krepes align layer3.npy layer4.npy --permutations 199[/]
     [cyan]krepes align a.npy b.npy c.parquet --sketch 256 --figure models.png[/]
     """
+    from krepes.alignment import cka_test, plot_alignment
     from krepes.cli.work.features import open_aligned, short_names
 
     estimator = _checked(features, estimator, permutations, sketch)
-    check_outputs(output, figure, overwrite, tables=(".csv",))
+    files.check()
     opened = open_aligned(features, exclude=exclude, encoding=encoding)
     for representation in opened:
         line(f"{representation.name}: {representation.source.describe()}")
     values = _sketched(opened, sketch, random_state) if sketch else _exact(opened, estimator)
     found = {"files": features, "estimator": estimator, "sketched": bool(sketch), "cka": values}
     if permutations:
-        from krepes.alignment import cka_test
-
         X, Y = (file.matrix() for file in opened)
         test = cka_test(X, Y, estimator=estimator, n_permutations=permutations, random_state=random_state)
         line(f"\n{test} ({estimator})")
@@ -64,13 +61,8 @@ def align(
         undefined = [name for i, name in enumerate(features) if values[i][i] != values[i][i]]
         if undefined:
             line(f"Blank: all rows of {', '.join(undefined)} are the same.")
-    if output is not None:
-        rows: list[list[Any]] = [["", *features], *([name, *row] for name, row in zip(features, values))]
-        write_csv(output, rows, overwrite)
-    if figure is not None:
-        from krepes.alignment import plot_alignment
-
-        save_figure(plot_alignment(values, short_names(features)), figure, overwrite)
+    rows: list[list[Any]] = [["", *features], *([name, *row] for name, row in zip(features, values))]
+    files.write(rows, lambda: plot_alignment(values, short_names(features)))
     return found
 
 

@@ -101,15 +101,11 @@ MODEL may also be an autoencoder that was saved in Python; it gives the [bold]er
     facts = result.write(batches, source, found.shape, found.dtype, **layout)
     facts = result.say(facts, start)
     figures = found.figures()
-    error, expected = (
-        float(figures[name].mean()) if name in figures else None for name in ("error", "expected_error")
-    )
+    means = {name: figures[name].mean() if name in figures else None for name in ("error", "expected_error")}
     doubtful = int((~figures["trusted"]).sum()) if "trusted" in figures else None
-    line(
-        f"Mean error {error:.3f} (0 is exact, 1 is the mean row)."
-        + (f" {doubtful:,} of the rows cannot be trusted." if doubtful else "")
-    )
-    return facts | {"error": error, "expected_error": expected, "not_trusted": doubtful}
+    distrust = f" {doubtful:,} of the rows cannot be trusted." if doubtful else ""
+    line(f"Mean error {means['error']:.3f} (0 is exact, 1 is the mean row).{distrust}")
+    return facts | means | {"not_trusted": doubtful}
 
 
 @command

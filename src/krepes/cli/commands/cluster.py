@@ -10,7 +10,7 @@ from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.options import option
 from krepes.cli.parameters import estimator, given_values, overrides
-from krepes.cli.result_files import ResultFile, check_outputs, save_figure
+from krepes.cli.result_files import FIGURES, ResultFile, check_output, save_figure
 from krepes.cli.terminal import show_facts
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def cluster(
     [cyan]krepes cluster people.csv --keep id -o clusters.csv --coding ridge --figure iterations.png[/]
     """
     result.check()
-    check_outputs(None, figure, result.overwrite)
-    check_outputs(onnx, None, result.overwrite)
+    check_output(figure, result.overwrite, "--figure", FIGURES)
+    check_output(onnx, result.overwrite)
     from krepes.clustering import SubspaceClustering
 
     parameters = given_values(n_clusters=n_clusters, kernel=kernel, coding=coding) | overrides(override)
@@ -74,9 +74,8 @@ def cluster(
         from krepes.export.input_formulas import rare_values
         from krepes.export.onnx_file import write_onnx
 
-        write_onnx(
-            program_of_clusters(model, space, rare_values(space.encoder, source)), onnx, result.overwrite
-        )
+        program = program_of_clusters(model, space, rare_values(space.encoder, source))
+        write_onnx(program, onnx, result.overwrite)
     if figure is not None:
         from krepes.clustering import plot_iterations, plot_selection
 
@@ -121,25 +120,30 @@ def _shown(model: SubspaceClustering, y: np.ndarray | None, seconds: float, outp
 
     sizes = np.bincount(model.labels_).tolist()
     largest = sorted(sizes, reverse=True)
+    tried = {}
+    if model.selection_:
+        best = ", or ".join(f"{each['name']} ({each['ratio']:.3f})" for each in model.selection_[:3])
+        tried = {"coding": best, "tried": f"{len(model.selection_)} codings"}
     rows = {
         "clusters": f"{model.n_clusters_}" + ("" if model.n_clusters else " (estimated)"),
         "rows in each": ", ".join(map(str, largest[:12])) + (", ..." if len(sizes) > 12 else ""),
-        "coding": ", or ".join(f"{each['name']} ({each['ratio']:.3f})" for each in model.selection_[:3]),
-        "tried": f"{len(model.selection_)} codings",
+        **tried,
         "kernel": component_words(model.kernel_),
         "iteration": f"{model.n_iter_} of {len(model.history_) - 1}",
         "time": f"{seconds:.1f} s",
         "saved": str(output),
     }
-    if not model.selection_:
-        del rows["coding"], rows["tried"]
     agreement = None
     if y is not None:
+        measures = {
+            "nmi": normalized_mutual_info_score,
+            "ari": adjusted_rand_score,
+            "error": clustering_error,
+        }
         y = np.asarray(y).astype(str)
-        nmi, ari = normalized_mutual_info_score(y, model.labels_), adjusted_rand_score(y, model.labels_)
-        wrong = clustering_error(y, model.labels_)
-        rows["agreement with labels"] = f"NMI {nmi:.3f}, ARI {ari:.3f}, error {wrong:.1%}"
-        agreement = {"nmi": nmi, "ari": ari, "error": wrong}
+        agreement = {name: measure(y, model.labels_) for name, measure in measures.items()}
+        words = "NMI {nmi:.3f}, ARI {ari:.3f}, error {error:.1%}"
+        rows["agreement with labels"] = words.format(**agreement)
     show_facts(rows)
     return {
         "output": str(output),

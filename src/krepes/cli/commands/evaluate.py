@@ -12,7 +12,7 @@ from krepes.base.storage.files import atomic_path
 from krepes.cli import options
 from krepes.cli.command import changed, command, json_text, usage_errors
 from krepes.cli.options import option
-from krepes.cli.result_files import check_outputs, save_figure
+from krepes.cli.result_files import FIGURES, check_output, save_figure
 
 if TYPE_CHECKING:
     from krepes.labelled import LabelledRows
@@ -99,22 +99,29 @@ rows kept in its file.
         raise typer.BadParameter("Give only one of --split, --n-train and --test.")
     if figure is not None and not wanted.counts():
         raise typer.BadParameter("--figure draws the scores of --label-counts: give both.")
-    check_outputs(output, figure, overwrite)
+    check_output(output, overwrite)
+    check_output(figure, overwrite, "--figure", FIGURES)
     wanted.check()
     from krepes import KernelEmbedding, load
+    from krepes.cli.opening import other_use
+    from krepes.cli.work.embedding_evaluation import evaluate_embedding
+    from krepes.cli.work.machine_evaluation import evaluate_machine
+    from krepes.evaluation import plot_label_curve
+    from krepes.machines.kernel_ridge.machine import RidgeMachine
 
     fitted = load(model, device=device)
     if isinstance(fitted, KernelEmbedding):
-        from krepes.cli.work.embedding_evaluation import evaluate_embedding
-
         dataset = _opened(fitted, rows, labels, test)
         found, curve = evaluate_embedding(fitted, dataset, wanted, random_state)
         if figure is not None and curve is not None:
-            from krepes.evaluation import plot_label_curve
-
             save_figure(plot_label_curve(curve), figure, overwrite)
+    elif isinstance(fitted, RidgeMachine):
+        _check_machine(model, wanted, test)
+        found = evaluate_machine(fitted, _opened(fitted, rows, labels), wanted)
     else:
-        found = _scored(fitted, model, rows, labels, wanted, test)
+        raise ValueError(
+            f"{other_use(fitted, model)} This command is for representations and ridge machines."
+        )
     if output is not None:
         with atomic_path(output, overwrite=overwrite) as temporary:
             temporary.write_text(json_text(found["results"]), encoding="utf-8")
@@ -138,26 +145,9 @@ def _opened(
     )
 
 
-def _scored(
-    machine: OnePassEstimator,
-    path: Path,
-    rows: options.Rows,
-    labels: options.SplitLabels,
-    wanted: Protocolled,
-    test: Path | None,
-) -> dict[str, Any]:
-    """A machine on labelled rows."""
-    from krepes.cli.opening import other_use
-    from krepes.cli.work.machine_evaluation import evaluate_machine
-    from krepes.machines.kernel_ridge.machine import RidgeMachine
-
-    if not isinstance(machine, RidgeMachine):
-        raise ValueError(
-            f"{other_use(machine, path)} This command is for representations and ridge machines."
-        )
+def _check_machine(path: Path, wanted: Protocolled, test: Path | None) -> None:
+    """Refuse what is for representations."""
     if test is not None:
         raise typer.BadParameter(f"--test: {path} is a machine. Give the test rows as DATA.")
     for name in changed(wanted, ("n_repeats", "classifier", "no_raw", "baselines", "budget")):
         raise typer.BadParameter(f"{name} is for representations; {path} is a machine.")
-    dataset = _opened(machine, rows, labels)
-    return evaluate_machine(machine, dataset, not wanted.no_raw, wanted.baselines, wanted.budget)

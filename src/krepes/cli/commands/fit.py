@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from krepes.base.storage.files import check_writable
 from krepes.cli import options
 from krepes.cli.command import changed, command
 from krepes.cli.options import DATA, MODEL, STREAM, option
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from krepes.embedding import KernelEmbedding
-    from krepes.one_pass import OnePassEstimator
     from krepes.sources import Source
 
 
@@ -44,7 +41,7 @@ class Streaming:
 @command
 def fit(
     rows: options.NewRows,
-    output: options.ModelFile,
+    new: options.NewModel,
     chosen: EmbeddingOptions,
     parts: options.PartOptions,
     stream: Streaming,
@@ -55,10 +52,6 @@ def fit(
     no_moments: Annotated[
         bool, option("--no-moments", "A smaller file, that is not continued or merged.", panel=MODEL)
     ] = False,
-    random_state: options.Seed = 0,
-    device: options.Device = "auto",
-    dry_run: options.DryRun = False,
-    overwrite: options.Force = False,
 ) -> dict[str, Any]:
     """Learn a representation from unlabelled rows and save it as one file.
 
@@ -69,28 +62,24 @@ def fit(
     """
     from krepes.cli.memory_needed import check_room, fit_cost
     from krepes.cli.work.fitting import continued, fit_part, learn, show_saved
+    from krepes.embedding import KernelEmbedding
 
     others = {"--select": select, "--no-moments": no_moments, "--label": label}
     _check(rows, chosen, parts, stream, [name for name, value in others.items() if value])
     if stream.follow:
-        return _follow(rows, chosen, parts, stream, label, output, device, random_state)
+        return _follow(rows, new, chosen, parts, stream, label)
     chosen.model(chosen.parameters())  # wrong names are seen before the data are opened
-    if not dry_run:
-        check_writable(output, overwrite)
+    new.check()
     source = rows.open()
     weight = parts.weights(source, rows.data)
     if parts.base is not None:
-        part = _embedding(continued(parts.base, device), parts.base)
-        summed = {"sample_weight": weight, "first_row": parts.first_row, "groups": parts.groups}
-        return fit_part(part, source, output, overwrite, half_life=stream.half_life, **summed)
+        part = continued(parts.base, new.device, "train", KernelEmbedding)
+        return fit_part(part, source, new, parts, sample_weight=weight, half_life=stream.half_life)
     beside = (parts.sample_weight, parts.groups)
     prepared = rows.preprocessing(source, label, beside, chosen.preprocess or "auto")
-    settings = {"engine": parts.engine, "device": device, "random_state": random_state, "verbose": 1}
-    model = chosen.model(chosen.parameters(), preprocess=prepared, **settings)
-    folds = model.folds_kept or 1
-    kept: dict[str, Any] = {"matrices": 0 if no_moments else 1 + 3 * folds, "width": model.n_components}
-    check_room(model, source, None if dry_run else output, overwrite, more=3 * (folds - 1), **kept)
-    if dry_run:
+    model = chosen.model(chosen.parameters(), preprocess=prepared, engine=parts.engine, **new.settings())
+    check_room(model, source, None if new.dry_run else new.output, new.overwrite, sums=not no_moments)
+    if new.dry_run:
         return fit_cost(model, source)
     labels = _training_labels(source, rows.data, label) if select else None
     start = time.perf_counter()
@@ -100,10 +89,10 @@ def fit(
         model = model.select(source, labels)
         line(str(model.selection_))
         selection = {"selection": [asdict(each) for each in model.selection_.candidates]}
-    model.save(output, moments=not no_moments, overwrite=overwrite)
-    seconds = time.perf_counter() - start
-    following = _next_command(model, output, rows.data)
-    return show_saved(model, source, output, seconds, following) | selection
+    model.save(new.output, moments=not no_moments, overwrite=new.overwrite)
+    return (
+        show_saved(model, source, new.output, start, _next_command(model, new.output, rows.data)) | selection
+    )
 
 
 def _check(
@@ -132,33 +121,24 @@ def _check(
 
 def _follow(
     rows: options.NewRows,
+    new: options.NewModel,
     chosen: EmbeddingOptions,
     parts: options.PartOptions,
     stream: Streaming,
     label: list[str],
-    output: Path,
-    device: str,
-    seed: int,
 ) -> dict[str, Any]:
     """Absorb files as they arrive. The model is that of --base without its rows, or one that the first file fixes."""
     from krepes.cli.work.fitting import continued, follow
+    from krepes.embedding import KernelEmbedding
 
     if parts.base is not None:
-        model = _embedding(continued(parts.base, device), parts.base)
+        model = continued(parts.base, new.device, "train", KernelEmbedding)
     else:
         encoder = rows.encoder(label, (parts.groups,))
         prepared = encoder or chosen.preprocess or "auto"
-        model = chosen.model(chosen.parameters(), preprocess=prepared, device=device, random_state=seed)
+        model = chosen.model(chosen.parameters(), preprocess=prepared, **new.settings())
     arguments = {"half_life": stream.half_life, "groups": parts.groups}
-    return follow(rows.data, model, output, stream.once, stream.poll, arguments)
-
-
-def _embedding(model: OnePassEstimator, base: Path) -> KernelEmbedding:
-    from krepes.embedding import KernelEmbedding
-
-    if not isinstance(model, KernelEmbedding):
-        raise ValueError(f"--base {base} holds a {type(model).__name__}: use `krepes train --base`.")
-    return model
+    return follow(rows.data, model, new.output, stream.once, stream.poll, arguments)
 
 
 def _training_labels(source: Source, data: Path, label: list[str]) -> np.ndarray:
@@ -174,12 +154,12 @@ def _training_labels(source: Source, data: Path, label: list[str]) -> np.ndarray
     return visible
 
 
-def _next_command(model: KernelEmbedding, output: Path, data: Path) -> str:
+def _next_command(model: KernelEmbedding, output: Path, data: Path) -> list[str]:
     """The next command to try: evaluate if there are labels, otherwise transform."""
     from krepes.labelled import array_names
 
     space = model.input_space_
     labelled = (space.encoder is not None and space.encoder.label) or "y" in array_names(data)
     if labelled or (data.is_dir() and space.kind == "images"):
-        return shlex.join(["krepes", "evaluate", str(output), str(data)])
-    return shlex.join(["krepes", "transform", str(output), str(data), "-o", "features.parquet"])
+        return ["evaluate", str(output), str(data)]
+    return ["transform", str(output), str(data), "-o", "features.parquet"]

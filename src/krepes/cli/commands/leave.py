@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,20 +45,17 @@ def export(
         from krepes.report.scoring_page import write_scoring_page
 
         write_scoring_page(fitted, output, data, overwrite)
-        size = output.stat().st_size
-        show_facts({"model": type(fitted).__name__, "saved": f"{output}, {readable_bytes(size)}"})
-        return {"file": str(output), "bytes": size, "model": type(fitted).__name__}
-    fitted.to_onnx(output, data=data, confidence=confidence, overwrite=overwrite)
-    from krepes.export.onnx_file import OPSET, description_of
+        about: dict[str, Any] = {"model": type(fitted).__name__}
+        shown: dict[str, str] = about
+    else:
+        from krepes.export.onnx_file import OPSET, description_of
 
-    about = description_of(output)
+        fitted.to_onnx(output, data=data, confidence=confidence, overwrite=overwrite)
+        about = description_of(output)
+        names = {"inputs": _named(about["inputs"]), "outputs": ", ".join(about["outputs"])}
+        shown = {"model": about["model"], **names, "opset": str(OPSET)}
     size = output.stat().st_size
-    shown = {
-        "model": about["model"],
-        "inputs": _named(about["inputs"]),
-        "outputs": ", ".join(about["outputs"]),
-    }
-    show_facts(shown | {"opset": str(OPSET), "saved": f"{output}, {readable_bytes(size)}"})
+    show_facts(shown | {"saved": f"{output}, {readable_bytes(size)}"})
     return {"file": str(output), "bytes": size, **about}
 
 
@@ -97,8 +93,8 @@ def serve(
     app = application(load(model, device="cpu"), limits, token)
     import uvicorn
 
-    line(f"Serving {model} at http://{host}:{port}, description_of at /docs. Ctrl-C ends it.")
+    line(f"Serving {model} at http://{host}:{port}, described at /docs. Ctrl-C ends it.")
     example = f"curl -s http://{host}:{port}/schema"
     line(f"Next: {example}")
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_keep_alive=10)
-    return {"model": str(model), "host": host, "port": port, "next": shlex.join(example.split())}
+    return {"model": str(model), "host": host, "port": port, "next": example}

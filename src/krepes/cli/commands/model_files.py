@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ import typer
 from krepes.base.storage.files import check_writable, readable_bytes
 from krepes.cli import options
 from krepes.cli.command import command
-from krepes.cli.terminal import line, show_facts, show_table
+from krepes.cli.terminal import line, show_facts, show_next, show_table
 
 if TYPE_CHECKING:
     from krepes.one_pass import OnePassEstimator
@@ -109,8 +108,7 @@ def merge(
     groups = {"groups": f"{len(total.groups_):,}"} if total.groups_ else {}
     shown = {"models": f"{len(models):,}", "rows": f"{total.n_samples_seen_:,}{known}"} | groups
     show_facts(shown | {"saved": f"{output}, {readable_bytes(size)}"})
-    following = shlex.join(["krepes", "info", str(output)])
-    line(f"Next: {following}")
+    following = show_next("info", output)
     files = {"models": [str(path) for path in models], "model": str(output), "bytes": size}
     return files | rows_held(total) | {"next": following}
 

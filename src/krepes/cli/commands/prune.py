@@ -12,7 +12,7 @@ from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.options import option
 from krepes.cli.parameters import given_values, parsed
-from krepes.cli.result_files import check_outputs, write_csv
+from krepes.cli.result_files import check_output, write_csv
 from krepes.cli.session import check_exists
 from krepes.cli.terminal import line, show_table
 
@@ -69,7 +69,7 @@ in Python, krepes.alignment.prune_ensemble takes the ensemble itself.
     """
     from krepes.alignment import prune_ensemble
 
-    check_outputs(output, None, overwrite)
+    check_output(output, overwrite)
     P, y, names = _read(file, label, labels, tuple(exclude), encoding)
     order = None if classes is None else [parsed(name.strip()) for name in classes.split(",")]
     cells = "out_of_bag" if predictions else "given"
@@ -77,8 +77,7 @@ in Python, krepes.alignment.prune_ensemble takes the ensemble itself.
     pruned = prune_ensemble(P, y=y, names=names, classes=order, predictions=cells, **choosing)
     _show(pruned, len(y), verbose)
     rows = list(_rows(pruned))
-    if output is not None:
-        write_csv(output, rows, overwrite)
+    write_csv(output, rows, overwrite)
     members = [dict(zip(rows[0], row)) for row in rows[1 : 1 + pruned.n_members_]]
     return {
         "rows": len(y),

@@ -11,14 +11,11 @@ from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.options import option
 from krepes.cli.parameters import given_values
-from krepes.cli.result_files import check_outputs, save_figure, write_csv
+from krepes.cli.result_files import TableFiles
 from krepes.cli.terminal import line, show_table
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from krepes.alignment import Transferability
-    from krepes.cli.work.features import FeatureFile
 
 FEATURES = "One file per model, with a row per sample in the same order: .npy, .npz (FILE.npz:ARRAY), .parquet, .csv."
 SCORES = "Scores"
@@ -34,6 +31,7 @@ SORTS = {
 @command
 def rank_models(
     features: Annotated[list[str], options.argument("FEATURES...", FEATURES)],
+    files: TableFiles,
     labels: Annotated[
         str | None, option("The class of every row: y.npy, y.npz:ARRAY, or a table.", metavar="FILE")
     ] = None,
@@ -62,10 +60,7 @@ def rank_models(
     ] = None,
     exclude: options.Exclude = [],  # noqa: B006
     encoding: options.Encoding = None,
-    output: options.CsvFile = None,
-    figure: options.Figure = None,
     random_state: options.Seed = 0,
-    overwrite: options.Force = False,
 ) -> dict[str, Any]:
     """Rank pretrained models, or layers, by how well their features suit labels. Each file is read once.
 
@@ -79,28 +74,30 @@ def rank_models(
     evidence of a linear model. H-score: how far apart class means lie, 0 for noise.
     Larger is better; blank is undefined, or not computed where CKA is sketched.
     """
+    from krepes.alignment import plot_transferability, transferability
     from krepes.cli.work.features import open_aligned
 
     _check(features, labels, label, probabilities, sort_by, sketch)
-    check_outputs(output, figure, overwrite, tables=(".csv",))
+    files.check()
     opened = open_aligned(features, (label,) if label else (), exclude, encoding)
     y = _labels(features, labels, label, opened[0].n_rows, encoding)
     sketching = {"method": "sketch", "n_buckets": sketch} if sketch else {}
     settings = given_values(n_permutations=n_permutations, max_width=max_width)
     settings |= sketching | {"rank_by": SORTS[sort_by], "seed": random_state}
-    found = _ranked(opened, y, probabilities, encoding, settings)
+    class_files = open_aligned(probabilities, encoding=encoding)
+    found = transferability(
+        {file.name: (batch for _, batch in file.finite_batches()) for file in opened},
+        y,
+        probabilities={file.name: other.matrix() for file, other in zip(opened, class_files)},
+        **settings,
+    )
     line(f"{found.n_rows:,} rows, {found.n_classes} classes")
     (heads, *lines), notes = found.cells()
     show_table(heads, lines)
     for note in notes:
         line(note)
     rows = found.rows()
-    if output is not None:
-        write_csv(output, [list(rows[0]), *(list(row.values()) for row in rows)], overwrite)
-    if figure is not None:
-        from krepes.alignment import plot_transferability
-
-        save_figure(plot_transferability(found), figure, overwrite)
+    files.write([rows[0], *(row.values() for row in rows)], lambda: plot_transferability(found))
     return {
         "rows": found.n_rows,
         "classes": found.n_classes,
@@ -156,23 +153,3 @@ def _labels(
     if len(y) != n_rows:
         raise ValueError(f"There are {len(y):,} labels for {n_rows:,} rows of features.")
     return y
-
-
-def _ranked(
-    opened: list[FeatureFile],
-    y: np.ndarray,
-    probabilities: list[str],
-    encoding: str | None,
-    settings: dict[str, Any],
-) -> Transferability:
-    """One pass over every file."""
-    from krepes.alignment import transferability
-    from krepes.cli.work.features import open_aligned
-
-    class_files = open_aligned(probabilities, encoding=encoding)
-    return transferability(
-        {file.name: (batch for _, batch in file.finite_batches()) for file in opened},
-        y,
-        probabilities={file.name: other.matrix() for file, other in zip(opened, class_files)},
-        **settings,
-    )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from krepes.base.storage.files import check_writable
 from krepes.cli import options
 from krepes.cli.command import command
 from krepes.cli.options import MODEL, option
@@ -71,17 +68,13 @@ class MachineOptions(ModelOptions):
 @command
 def train(
     rows: options.NewRows,
-    output: options.ModelFile,
+    new: options.NewModel,
     labels: options.SplitLabels,
     chosen: MachineOptions,
     parts: options.PartOptions,
     no_sums: Annotated[
         bool, option("--no-sums", "A smaller file, that is not continued or merged.", panel=MODEL)
     ] = False,
-    random_state: options.Seed = 0,
-    device: options.Device = "auto",
-    dry_run: options.DryRun = False,
-    overwrite: options.Force = False,
 ) -> dict[str, Any]:
     """Learn to predict a column, classes or a quantity, with a kernel machine.
 
@@ -92,37 +85,39 @@ with landmarks or with neighbours. Rows without a label are not used.
     [cyan]krepes train houses.csv --label price --machine gaussian_process --set noise=0.1 -o price.krepes[/]
     [cyan]krepes train good_days.parquet --task detect --false-alarm-rate 0.01 -o pump.krepes[/]
     """
+    from krepes.cli.memory_needed import check_room, machine_cost
     from krepes.cli.work.fitting import learn, show_saved
     from krepes.machines.kernel_ridge.machine import RidgeMachine
     from krepes.machines.labelled_machine import LabelledMachine
 
     chosen.check()
     _check_base(rows, chosen, parts, no_sums)
-    if not dry_run:
-        check_writable(output, overwrite)
+    new.check()
     source = rows.open()
     if parts.base is not None:
-        return _part(source, rows, labels, parts, output, device, overwrite)
+        return _part(source, rows, new, labels, parts)
     target = _target(source, rows, labels, parts, chosen.task)
     target.say()
     beside = (labels.split, parts.sample_weight, parts.groups)
     named = labels.columns() if target.y is not None else [name for name in [labels.label] if name]
     prepared = rows.preprocessing(source, named, beside, chosen.preprocess or "auto")
-    settings = {"preprocess": prepared, "engine": parts.engine, "device": device}
-    machine = _machine(chosen, target, settings | {"random_state": random_state, "verbose": 1})
-    if dry_run:
-        return _dry_run(machine, source, target)
-    _check_room(machine, source, target, output, overwrite, no_sums)
+    settings = {"preprocess": prepared, "engine": parts.engine} | new.settings()
+    machine = _machine(chosen, target, settings)
+    if new.dry_run:
+        if target.y is None or not isinstance(machine, LabelledMachine):
+            raise typer.BadParameter("--dry-run is for machines that predict a column.")
+        return machine_cost(machine, source, target.y, target.n_classes)
+    n_outputs = target.n_classes
+    check_room(machine, source, new.output, new.overwrite, n_outputs=n_outputs, sums=not no_sums)
     start = time.perf_counter()
     learn(machine, source, target.y, target.weight, parts)
     if isinstance(machine, LabelledMachine):
         machine.label_ = labels.label
-    machine.save(output, sums=not no_sums, overwrite=overwrite)
-    seconds = time.perf_counter() - start
-    following = _next_command(machine, target, output, rows.data)
+    machine.save(new.output, sums=not no_sums, overwrite=new.overwrite)
+    following = _next_command(machine, target, str(new.output), str(rows.data))
     flattered = isinstance(machine, RidgeMachine) and machine.held_out_score_.by != "nested folds"
     note = CHOSEN_WITH if flattered else ""
-    found = show_saved(machine, source, output, seconds, following, note)
+    found = show_saved(machine, source, new.output, start, following, note)
     return found | {"task": target.task, "task_because": target.why}
 
 
@@ -142,11 +137,9 @@ def _check_base(
 def _part(
     source: Source,
     rows: options.NewRows,
+    new: options.NewModel,
     labels: options.SplitLabels,
     parts: options.PartOptions,
-    output: Path,
-    device: str,
-    overwrite: bool,
 ) -> dict[str, Any]:
     """The sums of one part of the data, for the machine of --base."""
     from krepes.cli.work.fitting import continued, fit_part
@@ -155,20 +148,15 @@ def _part(
     from krepes.machines.targets import Quantities
 
     assert parts.base is not None
-    machine = continued(parts.base, device)
+    machine = continued(parts.base, new.device, "fit", LabelledMachine, NoveltyDetector)
     task = "detect"
     if isinstance(machine, LabelledMachine):
         task = "regression" if isinstance(machine.targets_, Quantities) else "classification"
         if labels.labels is None:
             labels = replace(labels, label=labels.label or machine.label_)
-    elif not isinstance(machine, NoveltyDetector):
-        raise ValueError(
-            f"--base {parts.base} holds a {type(machine).__name__}, which predicts nothing: use `krepes fit --base`."
-        )
     target = _target(source, rows, labels, parts, task)
-    given: dict[str, Any] = {} if target.y is None else {"y": target.y}
-    given |= {"first_row": parts.first_row, "groups": parts.groups, "sample_weight": target.weight}
-    return fit_part(machine, source, output, overwrite, **given)
+    given = {} if target.y is None else {"y": target.y}
+    return fit_part(machine, source, new, parts, sample_weight=target.weight, **given)
 
 
 @dataclass(frozen=True)
@@ -250,44 +238,10 @@ def _machine(
     return estimator(getattr(machines, family + kind), chosen.parameters(), **settings)
 
 
-def _dry_run(
-    machine: LabelledMachine[Any, Any] | NoveltyDetector, source: Source, target: Target
-) -> dict[str, Any]:
-    from krepes.cli.memory_needed import machine_cost
-    from krepes.machines.labelled_machine import LabelledMachine
-
-    if target.y is None or not isinstance(machine, LabelledMachine):
-        raise typer.BadParameter("--dry-run is for machines that predict a column.")
-    return machine_cost(machine, source, target.y, target.n_classes)
-
-
-def _check_room(
-    machine: LabelledMachine[Any, Any] | NoveltyDetector,
-    source: Source,
-    target: Target,
-    output: Path,
-    overwrite: bool,
-    no_sums: bool,
-) -> None:
-    """Refuse what memory or disk cannot hold.
-
-    A ridge machine has n_folds matrices of m x m, times the classes where they are balanced; a Gaussian process has one
-    or, for several classes, one for each; a detector two.
-    """
-    from krepes.cli.memory_needed import check_room
-
-    c, folds = target.n_classes, getattr(machine, "n_folds", 1)
-    by_class = getattr(machine, "class_weight", None) == "balanced" or not hasattr(machine, "n_folds")
-    sums = folds * (c if by_class else 1) + (target.y is None)
-    kept = {} if no_sums else {"matrices": 1 + sums, "n_kept": getattr(machine, "n_kept", 0)}
-    check_room(machine, source, output, overwrite, more=sums, width=c * folds, **kept)
-
-
-def _next_command(machine: object, target: Target, output: Path, data: Path) -> str:
-    files = shlex.join([str(output), str(data)])
+def _next_command(machine: object, target: Target, output: str, data: str) -> list[str]:
     if target.y is None:
-        return f"krepes detect {shlex.quote(str(output))} ROWS -o FILE"
+        return ["detect", output, "ROWS", "-o", "FILE"]
     if not hasattr(machine, "n_kept"):
         more = "--std" if target.task == "regression" else "--proba"
-        return f"krepes predict {files} -o predictions.csv {more}"
-    return f"krepes {'evaluate' if target.test_rows else 'explain'} {files}"
+        return ["predict", output, data, "-o", "predictions.csv", more]
+    return ["evaluate" if target.test_rows else "explain", output, data]

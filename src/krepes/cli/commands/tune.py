@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from krepes.cli import options
-from krepes.cli.command import command, usage_errors
+from krepes.cli.command import changed, command, usage_errors
 from krepes.cli.options import key_and_value, option
 from krepes.cli.parameters import EmbeddingOptions, given_values, parsed
 from krepes.cli.terminal import say
@@ -63,12 +63,8 @@ class SearchOptions:
 
     def settings(self) -> dict[str, Any]:
         """The arguments of `Search` that were given."""
-        return given_values(
-            sampler=self.sampler,
-            metric=self.metric,
-            validation_fraction=self.validation_fraction,
-            label_fraction=self.label_fraction,
-        )
+        names = ("sampler", "metric", "validation_fraction", "label_fraction")
+        return given_values(**{name: getattr(self, name) for name in names})
 
 
 def _range(key: str, text: str) -> Any:
@@ -121,7 +117,8 @@ Choosing by labels is not unsupervised: say so. Test rows of --split or --n-trai
     import_optuna()
     space, given = searching.space(), chosen.parameters()
     _check(space, given, labels)
-    model = _model(chosen, given, space, {"device": device, "random_state": random_state, "verbose": 1})
+    others = {"device": device, "random_state": random_state, "verbose": 1}
+    model, settled = _model(chosen, space, others)
     source = rows.open()
     check_room(model, source)
     y, where = labels.of(source, rows)
@@ -132,7 +129,7 @@ Choosing by labels is not unsupervised: say so. Test rows of --split or --n-trai
         model.set_params(preprocess=encoder),
         source,
         y,
-        space=dict.fromkeys(given) | space,
+        space=dict.fromkeys(given | settled) | space,
         study=searching.study,
         overwrite=overwrite,
         rows=training_rows(source, rows.data, labels.split, labels.n_train),
@@ -140,9 +137,9 @@ Choosing by labels is not unsupervised: say so. Test rows of --split or --n-trai
         name=f"The label {where}",
         **searching.settings(),
     )
-    shared = replace(rows, exclude=[*dict.fromkeys([*rows.exclude, *split])])
-    fit = FitCommand(shared, labels.columns(), chosen.preprocess, random_state, given)
-    return _run(prepared, searching, fit)
+    shared = changed(replace(rows, exclude=[*dict.fromkeys([*rows.exclude, *split])])) | changed(chosen)
+    named = {"--label": labels.columns()} | shared | ({"--seed": random_state} if random_state else {})
+    return _run(prepared, searching, FitCommand(rows.data, named, settled))
 
 
 def _check(space: dict[str, Any], given: dict[str, Any], labels: options.SplitLabels) -> None:
@@ -155,23 +152,22 @@ def _check(space: dict[str, Any], given: dict[str, Any], labels: options.SplitLa
         raise typer.BadParameter(
             f"Give either --label or --labels, not both: {labels.labels} has no columns."
         )
-    if labels.split is not None and labels.n_train is not None:
-        raise typer.BadParameter("Give only one of --split and --n-train.")
 
 
 def _model(
-    chosen: EmbeddingOptions, given: dict[str, Any], space: dict[str, Any], others: dict[str, Any]
-) -> KernelEmbedding:
+    chosen: EmbeddingOptions, space: dict[str, Any], others: dict[str, Any]
+) -> tuple[KernelEmbedding, dict[str, Any]]:
     """The model to search from. Where parameters of an automatic solver are set, the others are as in a search."""
     from krepes.evaluation.tuning.ranges import solver_settings
 
-    chosen.model(given, **others)  # wrong names are seen as they were given
-    model = chosen.model({name: value for name, value in given.items() if "solver__" not in name}, **others)
-    if any(name.startswith("solver__") for name in given) and not {"loss", "solver"} & set(space):
-        given |= {
-            name: value for name, value in solver_settings(model, named=True).items() if name not in given
-        }
-    return chosen.model(given, **others)
+    given = chosen.parameters()
+    model = chosen.model(given, **others)  # wrong names are seen as they were given
+    plain = {name: value for name, value in given.items() if "solver__" not in name}
+    if plain == given or {"loss", "solver"} & set(space):
+        return model, {}
+    usual = solver_settings(chosen.model(plain, **others), named=True)
+    settled = {name: value for name, value in usual.items() if name not in given}
+    return chosen.model(given | settled, **others), settled
 
 
 def _show_columns(encoder: TableEncoder | str | None, source: Source) -> None:

@@ -64,8 +64,7 @@ class Explained:
     """The landmarks that one row is made of, and the share of each."""
 
     row: int
-    landmarks: np.ndarray  # row numbers, largest share first
-    shares: np.ndarray
+    shares: dict[int, float]  # by row number, largest first
     unexplained: float
 
 
@@ -98,17 +97,9 @@ def show_digits(paths: dict[str, Path], seed: int, overwrite: bool) -> dict[str,
         }
         for name, (result, seconds, rank) in rows.items()
     }
-    landmarks = [
-        {"row": row, "label": digits.y[row], "share": share}
-        for row, share in zip(explained.landmarks.tolist(), explained.shares)
-    ]
-    told = {
-        "row": explained.row,
-        "label": digits.y[explained.row],
-        "landmarks": landmarks,
-        "unexplained": explained.unexplained,
-    }
-    return {"compared": compared, "explained": told}
+    made_of = [{"row": row, "label": digits.y[row], "share": s} for row, s in explained.shares.items()]
+    told = {"row": explained.row, "label": digits.y[explained.row], "landmarks": made_of}
+    return {"compared": compared, "explained": told | {"unexplained": explained.unexplained}}
 
 
 def _compare(digits: Digits, seed: int) -> tuple[KernelEmbedding, Compared]:
@@ -141,12 +132,13 @@ def _explain(model: KernelEmbedding, digits: Digits, row: int) -> Explained:
     """The landmarks of the default explanation (`krepes.explain`), which are printed."""
     top = examples(model, digits.X[row : row + 1], N_SHOWN)
     assert top.rows is not None
-    explained = Explained(row, top.rows[0], top.shares[0], float(top.unexplained[0]))
+    shares = dict(zip(top.rows[0].tolist(), top.shares[0].tolist()))
+    explained = Explained(row, shares, float(top.unexplained[0]))
     line(
         f"Why does test row {row}, a {digits.y[row]}, lie where it lies? It is made of these landmarks, real training "
         "rows:"
     )
-    for landmark, share in zip(explained.landmarks, explained.shares):
+    for landmark, share in shares.items():
         line(f"  row {landmark:>4}  a {digits.y[landmark]}  {share:4.0%}")
     line(
         f"The other {explained.unexplained:.0%} of its way from the middle of the data stay unexplained by them.\n"
@@ -219,13 +211,13 @@ def _map(axes: Axes, places: np.ndarray, digits: Digits, explained: Explained) -
         middle = members[np.linalg.norm(members - np.median(members, 0), axis=1).argmin()]
         style: dict[str, Any] = {"weight": "bold", "ha": "center", "path_effects": halo, "zorder": 4}
         _text(axes, middle[0], middle[1], str(digit), 24, colour, **style)
-    x, y = places[explained.row]
-    for landmark in explained.landmarks:
-        ends = places[[explained.row, landmark]].T
-        axes.plot(*ends, color=INK, linewidth=0.9, alpha=0.8, zorder=3)
-    marks = places[explained.landmarks]
+    star, marks = places[explained.row], places[list(explained.shares)]
+    for mark in marks:
+        axes.plot(*np.stack([star, mark]).T, color=INK, linewidth=0.9, alpha=0.8, zorder=3)
     axes.scatter(marks[:, 0], marks[:, 1], s=34, facecolor=GROUND, edgecolor=INK, linewidths=1.3, zorder=5)
-    axes.scatter([x], [y], s=190, marker="*", facecolor="#f2b705", edgecolor=INK, linewidths=1.0, zorder=6)
+    axes.scatter(
+        star[0], star[1], s=190, marker="*", facecolor="#f2b705", edgecolor=INK, linewidths=1.0, zorder=6
+    )
     axes.set_axis_off()
     axes.margins(0.03)
 
@@ -240,7 +232,7 @@ def _explanation(figure: Figure, digits: Digits, explained: Explained) -> None:
     _picture(figure, star, digits.X[explained.row], "#f2b705", 3.0)
     caption = f"★ row {explained.row}, a {digits.y[explained.row]}"
     _text(figure, left + star[2] / 2, star[1] - 0.025, caption, 10, ha="center")
-    for i, (row, value) in enumerate(zip(explained.landmarks, explained.shares)):
+    for i, (row, value) in enumerate(explained.shares.items()):
         x, y = 0.765 + 0.074 * (i % 3), 0.655 - 0.165 * (i // 3)
         _picture(figure, (x, y, 0.055, 0.055 * 13 / 7.2), digits.X[row], COLOURS[digits.y[row]], 2.0)
         _text(figure, x + 0.0275, y - 0.018, f"row {row}, a {digits.y[row]}", 8.5, ha="center")
@@ -258,26 +250,21 @@ def _picture(
 
 def _accuracies(figure: Figure, rows: Compared) -> None:
     """Bars of mean accuracy with the deviation over draws of the labels."""
-    names = list(rows)[::-1]
-    results = [rows[name][0] for name in names]
-    title = f"Test accuracy with {results[0].n_labels} labels"
+    results = {name: result for name, (result, _, _) in reversed(rows.items())}
+    title = f"Test accuracy with {rows['krepes'][0].n_labels} labels"
     _text(figure, 0.615, 0.375, title, 14, weight="bold")
     words = "A linear classifier on each representation, mean ± deviation"
     _text(figure, 0.615, 0.333, words, 10.5, FAINT)
     axes = figure.add_axes((0.695, 0.075, 0.275, 0.225))
-    means = [100 * result.accuracy for result in results]
-    deviations = [100 * result.values("accuracy").std(ddof=1) for result in results]
-    low = 5 * np.floor((min(means) - 5) / 5)
-    for i, (name, mean, deviation) in enumerate(zip(names, means, deviations)):
-        ours = name == "krepes"
-        color = "#2f6fd0" if ours else "#8b949e"
+    for i, (name, result) in enumerate(results.items()):
+        mean, color = 100 * result.accuracy, "#2f6fd0" if name == "krepes" else FAINT
         # Points, not bars, because the axis does not start at zero.
+        deviation = 100 * result.spread("accuracy")
         axes.errorbar(mean, i, xerr=deviation, fmt="o", color=color, markersize=9, linewidth=2.2)
-        axes.text(mean, i + 0.22, f"{mean:.1f} %", ha="center", fontsize=11, color=color, weight="bold")
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(-0.5, len(names) - 0.4)
-    axes.set_xlim(low, 100)
-    axes.set_xticks(np.arange(low, 101, 5))
+        _text(axes, mean, i + 0.27, f"{mean:.1f} %", 11, color, ha="center", weight="bold")
+    low = 5 * np.floor(20 * min(result.accuracy for result in results.values()) - 1)
+    axes.set_yticks(range(len(results)), results)
+    axes.set(ylim=(-0.5, len(results) - 0.4), xlim=(low, 100), xticks=np.arange(low, 101, 5))
     axes.tick_params(length=0, labelsize=10.5, labelcolor=INK)
     axes.tick_params(axis="x", labelcolor=FAINT, labelsize=9.5)
     axes.spines[["top", "right", "left"]].set_visible(False)

@@ -11,7 +11,7 @@ import numpy as np
 
 from krepes.base.rows import dense
 from krepes.cli.terminal import line, show_table
-from krepes.cli.work.explaining import one_row
+from krepes.cli.work.explaining import one_row, show_rows
 from krepes.explain import Examples, Reasons, column_values, counterfactuals, explain, landmarks_are_rows_of
 from krepes.explain.column_values import ColumnValues, encoded_rows, values_between
 from krepes.explain.predictions import directions_of
@@ -78,34 +78,33 @@ def _told(machine: Any, x: Source) -> dict[str, Any]:
 def _show_rows(found: Reasons | Examples, label: object) -> dict[str, Any]:
     """The rows that carry a prediction, as a table and as a dictionary."""
     if isinstance(found, Examples):
-        names = found.landmarks[0] if found.rows is None else found.rows[0]
-        cells = [
-            [f"row {r:,}", f"{s:.0%}", f"{k:.2f}"]
-            for r, s, k in zip(names, found.shares[0], found.similarity[0])
+        numbers = [None] * len(found.shares[0]) if found.rows is None else found.rows[0].tolist()
+        made = [
+            {"landmark": landmark, "row": row, "label": None}
+            for landmark, row in zip(found.landmarks[0].tolist(), numbers)
         ]
+        columns = {"share": (found.shares[0], ".0%"), "similarity": (found.similarity[0], ".2f")}
         rest = float(found.unexplained[0])
-        show_table(("training row", "share", "similarity"), [*cells, ["unexplained", f"{rest:.0%}"]])
+        shown = show_rows(made, columns, ("unexplained", f"{rest:.0%}"))
         line(BY_LANDMARKS, style="dim")
-        made = [{"row": int(r), "share": float(s)} for r, s in zip(names, found.shares[0])]
-        return {"rows": made, "unexplained": rest}
-    each = zip(found.rows[0], found.targets[0], found.similarity[0], found.adds[0], found.effects[0])
-    rows: list[dict[str, Any]] = []
-    cells = []
-    for number, target, near, adds, effect in each:
-        if number < 0:
-            continue
-        word = f"{target:.4g}" if isinstance(target, float) else str(target)
-        cells.append([f"row {number:,}, {word}", f"{near:.2f}", f"{adds:+.3g}", f"{effect:+.3g}"])
-        numbers = {"similarity": float(near), "adds": float(adds), "without_it": float(effect)}
-        rows.append({"row": int(number), "label": word} | numbers)
+        return {"rows": shown, "unexplained": rest}
+    known = found.rows[0] >= 0
+    targets = [f"{t:.4g}" if isinstance(t, float) else str(t) for t in found.targets[0, known]]
+    rows = ({"row": row, "label": word} for row, word in zip(found.rows[0, known].tolist(), targets))
     others, constant, total = (float(part[0]) for part in (found.others, found.constant, found.totals))
-    cells += [["all other rows", "", f"{others:+.3g}"], ["mean of the targets", "", f"{constant:+.3g}"]]
-    called = (
-        "prediction" if found.targets.dtype == object and isinstance(found.targets[0, 0], float) else "score"
+    shown = show_rows(
+        rows,
+        {
+            "similarity": (found.similarity[0, known], ".2f"),
+            "adds": (found.adds[0, known], "+.3g"),
+            "without it": (found.effects[0, known], "+.3g"),
+        },
+        ("all other rows", "", f"{others:+.3g}"),
+        ("mean of the targets", "", f"{constant:+.3g}"),
+        ("prediction" if isinstance(found.targets[0, 0], float) else "score", "", f"{total:+.3g}"),
     )
-    show_table(("training row", "similarity", "adds", "without it"), [*cells, [called, "", f"{total:+.3g}"]])
     line(ABOUT, style="dim")
-    return {"rows": rows, "others": others, "constant": constant, "sum": total}
+    return {"rows": shown, "others": others, "constant": constant, "sum": total}
 
 
 def _show_columns(machine: LabelledMachine, x: Source, v: np.ndarray) -> list[dict[str, Any]] | None:

@@ -142,36 +142,11 @@ class ExplainedRow:
         self.found = {"row": row, "label": label, "coverage": covered}
 
     def fields(self, landmark: int) -> dict[str, Any]:
-        """A landmark for --json; it has a label where it is a row of DATA."""
+        """A landmark; it has a label where it is a row of DATA."""
         row = None if self.rows is None else int(self.rows[landmark])
         known = self.labels if self.of_data else None
         label = None if known is None or row is None else known[row]
         return {"landmark": int(landmark), "row": row, "label": label}
-
-    def show(
-        self,
-        landmarks: np.ndarray,
-        columns: dict[str, tuple[Iterable[Any], str]],
-        *after: Sequence[str],
-        total: Sequence[str] = (),
-    ) -> list[dict[str, Any]]:
-        """Print a row for each landmark, with values in a format by column, and rows after them; as dictionaries too.
-
-        A column of texts is printed only.
-        """
-        lines, found = [], []
-        for landmark, *values in zip(landmarks, *(values for values, _ in columns.values())):
-            fields = self.fields(landmark)
-            name = f"landmark {landmark}" if fields["row"] is None else f"row {fields['row']:,}"
-            name += "" if fields["label"] is None else f", {fields['label']}"
-            forms = [form for _, form in columns.values()]
-            cells = ("" if value != value else f"{value:{form}}" for value, form in zip(values, forms))
-            lines.append([name, *cells])
-            numbers = {key: float(v) for key, v in zip(columns, values) if not isinstance(v, str)}
-            found.append(fields | {key.replace(" ", "_"): v for key, v in numbers.items()})
-        lines += [*map(list, after), *([list(total)] if total else [])]
-        show_table(["training row", *columns], lines, style=lambda row: "bold" if row == list(total) else "")
-        return found
 
     def along(self, direction: int | np.ndarray, called: str, zero: float = 0.0) -> dict[str, Any]:
         """What the rows that it is made of add along a direction; with --against, the difference of two rows.
@@ -196,9 +171,34 @@ class ExplainedRow:
                 "The parts below cancel: together they are less than half as large as without sign.",
                 style="yellow",
             )
-        shown = self.show(landmarks, columns, *after, total=("sum", f"{total:+.4g}"))
+        rows = map(self.fields, landmarks)
+        shown = show_rows(rows, columns, *after, total=("sum", f"{total:+.4g}"))
         found = {"along": called, "landmarks": shown, "unexplained": rest, "constant": constant, "sum": total}
         return {"parts": found}
+
+
+def show_rows(
+    rows: Iterable[dict[str, Any]],
+    columns: dict[str, tuple[Iterable[Any], str]],
+    *after: Sequence[str],
+    total: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """Print training rows, with values in a format by column, and lines after them; rows and numbers for --json.
+
+    A column of texts is printed only.
+    """
+    lines, found = [], []
+    forms = [form for _, form in columns.values()]
+    for fields, *values in zip(rows, *(values for values, _ in columns.values())):
+        name = f"landmark {fields['landmark']}" if fields["row"] is None else f"row {fields['row']:,}"
+        name += "" if fields["label"] is None else f", {fields['label']}"
+        cells = ("" if value != value else f"{value:{form}}" for value, form in zip(values, forms))
+        lines.append([name, *cells])
+        numbers = {key: float(v) for key, v in zip(columns, values) if not isinstance(v, str)}
+        found.append(fields | {key.replace(" ", "_"): v for key, v in numbers.items()})
+    lines += [*map(list, after), *([list(total)] if total else [])]
+    show_table(["training row", *columns], lines, style=lambda row: "bold" if row == list(total) else "")
+    return found
 
 
 def one_row(source: Source, row: int) -> Source:
@@ -222,7 +222,7 @@ def _landmarks(model: KernelEmbedding, row: ExplainedRow, asked: SampleOptions) 
         "": (["█" * max(1, round(2 * BAR * share / largest)) for share in shares], ""),
         "similarity": (found.similarity[0], ".3g"),
     }
-    shown = row.show(found.landmarks[0], columns, ("unexplained", f"{rest:.0%}"))
+    shown = show_rows(map(row.fields, found.landmarks[0]), columns, ("unexplained", f"{rest:.0%}"))
     console().print(ABOUT, style="dim", highlight=False)
     return {"landmarks": shown, "unexplained": rest}
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import shlex
 import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import typer
@@ -17,15 +16,17 @@ from krepes import KernelEmbedding, load
 from krepes.base.storage.files import readable_bytes
 from krepes.cli.command import changed
 from krepes.cli.describe import held_words, show_columns, summary_of
-from krepes.cli.options import NewRows, PartOptions
+from krepes.cli.options import NewModel, NewRows, PartOptions
 from krepes.cli.parameters import ModelOptions
 from krepes.cli.session import terminated_gently
-from krepes.cli.terminal import line, show_facts
+from krepes.cli.terminal import line, show_facts, show_next
 from krepes.machines.labelled_machine import LabelledMachine
 from krepes.one_pass import OnePassEstimator
 from krepes.report.facts import model_facts
 from krepes.sources import Source
 from krepes.streams.follow import Follower
+
+M = TypeVar("M", bound=OnePassEstimator)
 
 
 def learn(
@@ -51,27 +52,22 @@ def learn(
     model.fit(source, *targets, space=space, **how).set_params(verbose=0)
 
 
-def saved_facts(output: Path, seconds: float) -> dict[str, str]:
-    """The last lines about a model that was written."""
-    return {"time": f"{seconds:.1f} s", "saved": f"{output}, {readable_bytes(output.stat().st_size)}"}
-
-
-def saved_numbers(source: Source, output: Path, seconds: float) -> dict[str, Any]:
-    """The same for --json."""
-    size = output.stat().st_size
+def show_written(facts: dict[str, str], source: Source, output: Path, start: float) -> dict[str, Any]:
+    """Print facts, how long it took since `start`, and the file that was written; the latter for --json."""
+    seconds, size = time.perf_counter() - start, output.stat().st_size
+    show_facts(facts | {"time": f"{seconds:.1f} s", "saved": f"{output}, {readable_bytes(size)}"})
     return {"data": source.describe(), "model": str(output), "bytes": size, "seconds": seconds}
 
 
 def show_saved(
-    model: OnePassEstimator, source: Source, output: Path, seconds: float, following: str, note: str = ""
+    model: OnePassEstimator, source: Source, output: Path, start: float, following: list[str], note: str = ""
 ) -> dict[str, Any]:
     """Print what was learned, where it is, and the next command; the same for --json."""
-    show_facts(model_facts(model) | saved_facts(output, seconds))
+    written = show_written(model_facts(model), source, output, start)
     if note:
         line(note, style="dim")
     line(held_words(model))
-    line(f"Next: {following}")
-    return saved_numbers(source, output, seconds) | summary_of(model) | {"next": following}
+    return written | summary_of(model) | {"next": show_next(*following)}
 
 
 def refuse(options: Iterable[str], why: str) -> None:
@@ -86,9 +82,12 @@ def brought(rows: NewRows, chosen: ModelOptions, parts: PartOptions) -> list[str
     return [*changed(chosen), *changed(rows, ("data", "array", "size", "encoding")), *checkpoint]
 
 
-def continued(base: Path, device: str) -> OnePassEstimator:
-    """The model of --base without its rows."""
-    return load(base, device=device).empty_copy().set_params(verbose=1)
+def continued(base: Path, device: str, verb: str, *kinds: type[M]) -> M:
+    """The model of --base without its rows; one of another kind is for another `verb`."""
+    model = load(base, device=device)
+    if not isinstance(model, kinds):
+        raise ValueError(f"--base {base} holds a {type(model).__name__}: use `krepes {verb} --base`.")
+    return model.empty_copy().set_params(verbose=1)
 
 
 def rows_held(model: OnePassEstimator) -> dict[str, Any]:
@@ -99,18 +98,16 @@ def rows_held(model: OnePassEstimator) -> dict[str, Any]:
 
 
 def fit_part(
-    model: OnePassEstimator, source: Source, output: Path, overwrite: bool, **given: Any
+    model: OnePassEstimator, source: Source, new: NewModel, parts: PartOptions, **given: Any
 ) -> dict[str, Any]:
     """Sum up the rows of a part, save them, and say what to do next."""
     start = time.perf_counter()
-    model.partial_fit(source, **given).set_params(verbose=0)
-    model.save(output, overwrite=overwrite)
-    seconds = time.perf_counter() - start
-    following = f"krepes merge {shlex.quote(str(output))} OTHERS ... -o all.krepes"
-    rows = f"{model.n_samples_seen_:,} ({model.rows_seen_})"
-    show_facts({"rows": rows} | saved_facts(output, seconds))
-    line(f"Next: {following}")
-    return saved_numbers(source, output, seconds) | rows_held(model) | {"next": following}
+    model.partial_fit(source, first_row=parts.first_row, groups=parts.groups, **given).set_params(verbose=0)
+    model.save(new.output, overwrite=new.overwrite)
+    facts = {"rows": f"{model.n_samples_seen_:,} ({model.rows_seen_})"}
+    written = show_written(facts, source, new.output, start)
+    following = show_next("merge", new.output, "OTHERS", "...", "-o", "all.krepes")
+    return written | rows_held(model) | {"next": following}
 
 
 def follow(

@@ -32,6 +32,7 @@ from krepes.preprocessing.labels import missing_values
 from krepes.preprocessing.targets import as_targets
 
 if TYPE_CHECKING:
+    from krepes.cli.commands.evaluate import Protocolled
     from krepes.machines.kernel_ridge.machine import RidgeMachine
     from krepes.sources import Rows
 
@@ -43,9 +44,7 @@ WORDS = {
 }
 
 
-def evaluate_machine(
-    machine: RidgeMachine, dataset: LabelledRows, raw: bool, baselines: bool, seconds: float
-) -> dict[str, Any]:
+def evaluate_machine(machine: RidgeMachine, dataset: LabelledRows, wanted: Protocolled) -> dict[str, Any]:
     """Score a machine on labelled rows beside others, print it, and return it as a dictionary."""
     if not isinstance(machine, KernelRidgeClassifier) and not getattr(machine.targets_, "flat", True):
         raise ValueError("This machine predicts several quantities at once; score it in Python.")
@@ -55,14 +54,15 @@ def evaluate_machine(
         raise ValueError(f"No row to test on has a label ({dataset.where}).")
     trained_on = landmarks_are_rows_of(machine, dataset.sources[0])
     by_folds = trained_on and dataset.test is None
+    kept_y, c = _kept_targets(machine)
+    n_folds = len(np.unique(machine.held_out_.folds.numpy())) if by_folds else 1
+    asked = {"raw": not wanted.no_raw, "baselines": wanted.baselines}
+    others = Rivals.of(_task(c), len(kept_y), budget=Budget(wanted.budget), n_fits=n_folds, **asked)
     if by_folds:
-        n_folds = len(np.unique(machine.held_out_.folds.numpy()))
         left_out = f"each of {n_folds} folds" if machine._solved().cells is None else "each row"
-        others = _others(machine, raw, baselines, seconds, n_folds)
         found = _without_folds(machine, others)
         how = f"{len(found.y):,} rows that the machine was trained on, by leaving out {left_out}"
     else:
-        others = _others(machine, raw, baselines, seconds)
         found = _on_new_rows(machine, dataset, rows, others)
         how = f"{len(found.y):,} rows"
         seen = int(np.isin(rows, machine.held_out_rows_).sum()) if trained_on else 0
@@ -90,13 +90,6 @@ def evaluate_machine(
         "verdict": found.verdict(),
         "results": scores,
     }
-
-
-def _others(machine: RidgeMachine, raw: bool, baselines: bool, seconds: float, n_fits: int = 1) -> Rivals:
-    """What the machine is compared with."""
-    y, c = _kept_targets(machine)
-    budget = Budget(seconds)
-    return Rivals.of(_task(c), len(y), raw=raw, baselines=baselines, budget=budget, n_fits=n_fits)
 
 
 def _without_folds(machine: RidgeMachine, others: Rivals) -> ScoredPredictions:
@@ -190,7 +183,6 @@ def _show(found: ScoredPredictions) -> dict[str, dict[str, float]]:
         rows.append([method, *cells])
         values["error"] = error
     show_table(["", *(WORDS.get(name, name) for name in names)], rows)
-    line("± is the standard error by the choice of rows.", style="dim")
-    line("")
+    line("± is the standard error by the choice of rows.\n", style="dim")
     line(found.verdict(), style="bold")
     return scores

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from krepes.base.reporting import Bars
 from krepes.base.validation import is_number
+from krepes.cli.command import words_of
 from krepes.cli.parameters import parsed
-from krepes.cli.terminal import line, say, show_table
+from krepes.cli.terminal import line, say, show_next, show_table
 from krepes.evaluation.budget import Budget
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
 
-    from krepes.cli.options import NewRows
     from krepes.evaluation import Search, SearchResult
 
 SHOWN_TRIALS = 10
-OPTIONS = ("n_components", "n_landmarks", "kernel", "loss", "views")  # parameters that `fit` has options for
 
 
 def introduce(search: Search, n_trials: int, study: Path | None) -> None:
@@ -92,8 +90,7 @@ def show_result(result: SearchResult, command: FitCommand, width: int | str) -> 
             f"Trial {best.number + 1} leaves {_width(best)} of {asked} components: no trial that keeps all did as well."
         )
     line("Labels chose these parameters: measure the result on rows that took no part.", style="dim")
-    following = command.line(result.fixed | best.params)
-    line(f"Next: {following}")
+    following = show_next(*command.words(result.fixed | best.params))
     return {
         "metric": result.metric,
         "recommended": best.number + 1,
@@ -149,35 +146,17 @@ def _width(trial: FrozenTrial) -> int:
 
 @dataclass(frozen=True)
 class FitCommand:
-    """`krepes fit` with what was searched from; `line` adds what was found."""
+    """`krepes fit` with the options that were searched from, and parameters that the search has `settled`."""
 
-    rows: NewRows
-    labels: list[str]
-    preprocess: str | None
-    seed: int
-    given: dict[str, Any]
+    data: Path
+    options: dict[str, Any]
+    settled: dict[str, Any]
 
-    def line(self, best: dict[str, Any]) -> str:
-        """The command, ready to paste."""
-        rows, found = self.rows, self.given | best
-        options: dict[str, list[Any]] = {
-            "--label": self.labels,
-            "--exclude": rows.exclude,
-            "--column": rows.columns,
-            "--missing": rows.missing,
-            "--encoding": [rows.encoding],
-            "--array": [] if rows.array == "X" else [rows.array],
-            "--size": [rows.size],
-            "--preprocess": [self.preprocess],
-        }
-        own = {name: found.pop(name) for name in OPTIONS if name in found}
-        options |= {f"--{name.replace('_', '-')}": ["all" if v is None else v] for name, v in own.items()}
-        options["--set"] = [f"{name}={_as_text(value)}" for name, value in found.items()]
-        options["--seed"] = [self.seed] if self.seed else []
-        pairs = [(name, str(v)) for name, values in options.items() for v in values if v is not None]
-        words = [word for pair in pairs for word in pair]
-        output = f"{rows.data.stem or 'model'}.krepes"
-        return shlex.join(["krepes", "fit", str(rows.data), *words, "-o", output])
+    def words(self, best: dict[str, Any]) -> list[str]:
+        """The command for what was found, ready to paste."""
+        found = [f"{name}={_as_text(value)}" for name, value in (self.settled | best).items()]
+        given = words_of(self.options) + words_of({"--set": found})
+        return ["fit", str(self.data), *given, "-o", f"{self.data.stem or 'model'}.krepes"]
 
 
 def _as_text(value: object) -> str:

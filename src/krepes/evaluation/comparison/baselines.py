@@ -153,13 +153,6 @@ def same_kernel_pca(model: KernelEmbedding, X: Any, *, verbose: int = 0) -> Kern
     (KernelPCA(), True)
     """
     space = replace(model.space_, views=NoViews(), exact_views=False)
-    pca = KernelEmbedding(
-        len(model.intercept_),
-        loss="kernel_pca",
-        views=None,
-        device=model.device,
-        dtype=model.dtype,
-        engine=model.engine,
-        verbose=verbose,
-    )
+    shared: dict[str, Any] = {name: getattr(model, name) for name in ("device", "dtype", "engine")}
+    pca = KernelEmbedding(len(model.intercept_), loss="kernel_pca", views=None, verbose=verbose, **shared)
     return pca.fit(X, space=space)

@@ -221,14 +221,7 @@ def _name_lines(axes: Axes, ends: dict[str, tuple[float, str]], last: int) -> No
     raised = APART * (high - low) * np.arange(len(order))  # each at least this far above the lowest
     places = np.maximum.accumulate([ends[name][0] for name in order] - raised) + raised
     for name, place in zip(order, places):
-        axes.annotate(
-            name,
-            (last, place),
-            xytext=(9, 0),
-            textcoords="offset points",
-            color=ends[name][1],
-            fontsize=10,
-            weight="bold" if name == OURS else "normal",
-            va="center",
-            annotation_clip=False,
-        )
+        weight = "bold" if name == OURS else "normal"
+        style: dict[str, Any] = {"color": ends[name][1], "fontsize": 10, "weight": weight, "va": "center"}
+        beside: dict[str, Any] = {"xytext": (9, 0), "textcoords": "offset points"}
+        axes.annotate(name, (last, place), **beside, **style, annotation_clip=False)

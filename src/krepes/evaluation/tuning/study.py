@@ -179,7 +179,7 @@ class SearchResult:
     @property
     def ranked(self) -> list[FrozenTrial]:
         """The trials that did not fail, best first; among equals the earlier one."""
-        done = [trial for trial in self.trials if trial.value is not None]
+        done = (trial for trial in self.trials if trial.value is not None)
         return sorted(done, key=lambda trial: -float(trial.value or 0))
 
     @property
@@ -203,11 +203,11 @@ class SearchResult:
 
     def table(self) -> list[dict[str, Any]]:
         """One row per trial, for `pandas.DataFrame`."""
-        rows = []
-        for number, trial in enumerate(self.trials, start=1):
-            more = {name: trial.user_attrs[name] for name in ("seconds", "message")}
-            rows.append({"trial": number, "value": trial.value, **trial.params, **more})
-        return rows
+        return [
+            {"trial": number, "value": trial.value, **trial.params}
+            | {name: trial.user_attrs[name] for name in ("seconds", "message")}
+            for number, trial in enumerate(self.trials, start=1)
+        ]
 
     def failures(self) -> str:
         """Why trials failed, the most frequent reason first; messages that differ in numbers only count as one."""
