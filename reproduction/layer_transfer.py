@@ -31,7 +31,7 @@ BLOCKS = {
 }
 TOP = "output"
 LABELS, POOL_ROWS, TEST_ROWS, REPEATS, RESOLUTION = (100, 500, 1000), 2000, 2000, 3, 64
-OPTIONS: dict[str, Any] = {"n_landmarks": 500, "n_features_per_layer": 128}
+OPTIONS: dict[str, Any] = {"n_landmarks": 1000}
 
 Layers = Mapping[str, np.ndarray]
 
@@ -98,7 +98,9 @@ METHODS: dict[str, Method] = {
     "ridge, top layer": ridge_on_top,
     "Gaussian, top layer": transfer(top=True, kernel="gaussian"),
     "ridge, all layers": ridge_on_all,
-    "alignment, Gaussian (thesis)": transfer(weighting="alignment", kernel="gaussian"),
+    "alignment, Gaussian (thesis)": transfer(
+        weighting="alignment", kernel="gaussian", n_features_per_layer=128
+    ),
     "uniform, Gaussian": transfer(weighting="uniform", kernel="gaussian"),
     "layer transfer": transfer(),
     "transfer, transductive": transfer(unlabelled=True),

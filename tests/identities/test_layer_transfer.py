@@ -285,3 +285,15 @@ def test_networks_of_krepes_take_pixels():
     assert np.allclose(
         model.decision_function(images), model.decision_function(images.astype(np.float32) / 255), atol=1e-5
     )
+
+
+def test_layers_of_few_rows_are_taken_as_they_are(task, monkeypatch):
+    """Whole layers where they fit into memory; else as with 256 landmarks of every layer."""
+    X, y = task[:2]
+    whole = LayerTransferClassifier(random_state=0).fit(X, y)
+    for name, layer_map in whole._maps.items():
+        np.testing.assert_array_equal(layer_map(X[name]).numpy(), X[name])
+    monkeypatch.setattr("krepes.alignment.layers.transfer_classifier.WHOLE_BYTES", 0)
+    small = LayerTransferClassifier(random_state=0).fit(X, y)
+    same = LayerTransferClassifier(n_features_per_layer=256, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(small.decision_function(X), same.decision_function(X))

@@ -1,6 +1,6 @@
 """A classifier built on the layers of a pretrained network: three closed-form steps, without backpropagation.
 
-    1. every layer l:  X_l -> Phi_l, low-rank features from landmarks                             [tang, Sec. 3.3.1]
+    1. every layer l:  X_l -> Phi_l, low-rank features from landmarks; few rows as they are         [tang, Sec. 3.3.1]
     2. mu = argmax over mu >= 0 of CKA(sum_l mu_l Phi_l Phi_l^T, Y Y^T), usually few layers         [tang, Eq. 3.3]
        or equal variances of all layers, or the mean of both: what has the lowest left-out error
     3. kernel ridge regression of one-hot Y on [mu_l^(1/2) Phi_l], by Nyström features            [tang, Sec. 3.3.3]
@@ -39,6 +39,8 @@ from krepes.alignment.layers.layer_outputs import MATRIX, LayerOutputs, Pool, ar
 from krepes.alignment.layers.recording import NetworkRows
 from krepes.alignment.layers.three_steps import (
     LayerScore,
+    LowRankLayer,
+    WholeLayer,
     as_landmark_rule,
     candidate_kernels,
     choose_layers,
@@ -58,6 +60,7 @@ from krepes.regression import LeaveOneOutRidge, TransductiveRidge, temperature
 from krepes.regression.ridge import ALPHAS
 from krepes.regression.transductive import BETAS
 
+FEATURES, WHOLE_BYTES = 256, 2**28  # of a layer; of all layers that are taken as they are
 WEIGHTINGS = ("uniform", "alignment", "mean")
 
 
@@ -75,8 +78,9 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
         Names as in `module.named_modules()`. None takes residual blocks, and layers outside of them.
     n_landmarks : int, default=1000
         Landmarks of the kernel in step 3.
-    n_features_per_layer : int, default=256
-        Landmarks of every layer, and so at most that many features.
+    n_features_per_layer : int or "auto", default="auto"
+        Landmarks of every layer, and so at most that many features. "auto" takes layers as they are, with all columns,
+        where those of all rows fit into 256 MB, and else 256 landmarks of every layer.
     kernel : "auto", Kernel or name, default="auto"
         "auto" compares a linear kernel, Gaussian ones, and sums of both, by leave-one-out errors.
     landmarks : LandmarkSelector, name, or "countsketch", default="pivoted_cholesky"
@@ -140,7 +144,7 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
     network: nn.Module | Network | str | None = None
     layers: Sequence[str] | None = None
     n_landmarks: int = 1000
-    n_features_per_layer: int = 256
+    n_features_per_layer: int | str = "auto"
     kernel: KernelChoice = "auto"
     landmarks: str | LandmarkSelector = "pivoted_cholesky"
     weighting: str = "auto"
@@ -198,10 +202,16 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
         parts = [torch.randperm(len(pool.rows), generator=generator)[: self.selection_rows] for pool in pools]
         kept = [np.sort(part.numpy()) for part in parts]
         outputs_of = recorded([Pool(p.outputs, p.rows[rows]) for p, rows in zip(pools, kept)], names)
-        maps: dict[str, NystromMap] = {}
+        maps: dict[str, WholeLayer | LowRankLayer] = {}
+        n_columns = sum(Z.shape[1] for Z in outputs_of.values())
+        whole = 8 * n_columns * sum(len(pool.rows) for pool in pools) <= WHOLE_BYTES
         low: dict[str, np.ndarray] = {}
         for name in names:
-            maps[name] = low_rank_map(outputs_of[name], self.n_features_per_layer, rule, generator)
+            if self.n_features_per_layer == "auto" and whole:
+                maps[name] = WholeLayer(outputs_of[name].shape[1])
+            else:
+                m = FEATURES if self.n_features_per_layer == "auto" else int(self.n_features_per_layer)
+                maps[name] = LowRankLayer(low_rank_map(outputs_of[name], m, rule, generator))
             low[name] = maps[name](outputs_of.pop(name)).numpy()
         n_labelled = len(kept[0])
         self.alignments_, self.alignment_ = self._weighed(
@@ -327,7 +337,7 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
         """[mu_l^(1/2) Phi_l] of rows, block by block."""
         for block, layers in pool.outputs.blocks(pool.rows, self.layers_):
             for name, Z in layers.items():
-                width = self._maps[name].landmarks.shape[1]
+                width = self._maps[name].width
                 if Z.shape[1] != width:
                     raise ValueError(f"Layer {name!r} has {Z.shape[1]} features; it had {width} in fit.")
             parts = [self._maps[name](layers[name]).numpy() * self._scales[name] for name in self.layers_]
@@ -368,8 +378,10 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
         return labels.codes
 
     def _check(self) -> None:
-        for name in ("n_landmarks", "n_features_per_layer", "selection_rows", "batch_rows"):
+        for name in ("n_landmarks", "selection_rows", "batch_rows"):
             check_count(name, getattr(self, name))
+        if self.n_features_per_layer != "auto":
+            check_count("n_features_per_layer", self.n_features_per_layer)
         check_choice("weighting", self.weighting, ("auto", *WEIGHTINGS))
         factors = np.atleast_1d(np.asarray(self.lengthscale_factors, dtype=float))
         if not (factors.size and np.isfinite(factors).all() and (factors > 0).all()):
