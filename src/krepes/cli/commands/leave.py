@@ -97,7 +97,7 @@ def serve(
     app = application(load(model, device="cpu"), limits, token)
     import uvicorn
 
-    line(f"Serving {model} at http://{host}:{port}, description_of at /docs. Ctrl-C ends it.")
+    line(f"Serving {model} at http://{host}:{port}, described at /docs. Ctrl-C ends it.")
     example = f"curl -s http://{host}:{port}/schema"
     line(f"Next: {example}")
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_keep_alive=10)
