@@ -13,19 +13,28 @@ import torch
 
 from exported_models import assert_near, scored
 from krepes import KernelAutoencoder, KernelEmbedding, TableEncoder
+from krepes.base.components import subclasses
 from krepes.export import ExportError, program_of
+from krepes.export.kernel_formulas import REASONS, diagonal, values
+from krepes.export.program import Port, Program
+from krepes.export.torch_module import KernelModule
 from krepes.kernels import (
     ArcCosine,
+    Automatic,
     ChiSquared,
     ColumnKernel,
     Cosine,
     Gaussian,
     Gower,
+    InfiniteWidth,
     Intersection,
+    Kernel,
     Laplacian,
     Linear,
     Matern,
+    ObjectKernel,
     Polynomial,
+    Precomputed,
     Reweighted,
     Sigmoid,
     Spectrum,
@@ -58,6 +67,11 @@ KERNELS = [
     Sigmoid(),
     Cosine(),
     ArcCosine(depth=2),
+    ArcCosine(degree=0),
+    InfiniteWidth(),
+    InfiniteWidth("nngp", bias_variance=0.3, depth=2),
+    InfiniteWidth(activation="erf", depth=2),
+    InfiniteWidth(activation="erf", bias_variance=0.5, weight_variance=1.5),
     Gower(),
     Gower(combine="mean", profile="gaussian"),
     Reweighted(Gaussian(1.0), np.diag([1.0, 2.0, 0.0, 0.5]) + 0.1),
@@ -95,6 +109,29 @@ def test_every_kernel_is_the_same_formula_in_onnx_and_torch(kernel, tmp_path):
     expected = model.transform(rows)
     assert_near(scored(model, {"X": rows}, tmp_path / "m.onnx")["embedding"], expected)
     assert_near(model.as_module()(torch.from_numpy(rows)).numpy(), expected)
+
+
+@pytest.mark.parametrize("kernel", KERNELS + HISTOGRAMS, ids=str)
+@pytest.mark.filterwarnings("ignore")
+def test_every_kernel_has_the_same_diagonal(kernel):
+    rows = np.abs(X) if kernel in HISTOGRAMS else X
+    kernel = KernelEmbedding(3, kernel=kernel, loss="kernel_pca", n_landmarks=12).fit(rows).kernel_
+    program, wide = Program(), torch.from_numpy(rows).double()
+    program.output("diagonal", diagonal(kernel, program.input(Port("X", "float64", (4,), "rows"))))
+    found = KernelModule(program, "diagonal")(wide)
+    assert_near(found.squeeze(1).numpy(), kernel.diag(wide).numpy())
+
+
+NAMED = sorted({cls for cls in subclasses(Kernel) if cls.name}, key=lambda cls: cls.__name__)
+
+
+@pytest.mark.parametrize("cls", NAMED, ids=lambda cls: cls.__name__)
+def test_every_kernel_has_a_formula_or_a_reason_why_not(cls):
+    """A kernel that is added here comes with its formula, or its reason is written down."""
+    written = values.dispatch(cls) is not values.dispatch(Kernel)
+    of_no_arrays = issubclass(cls, ObjectKernel | Precomputed)
+    refused = of_no_arrays or any(issubclass(cls, kinds) for kinds, _ in REASONS)
+    assert written != refused or cls is Automatic  # which becomes one of the others
 
 
 @pytest.mark.parametrize("local", [False, True])
@@ -244,7 +281,7 @@ def test_what_cannot_be_written_is_refused_with_the_reason(tmp_path):
     own = KernelEmbedding(
         2, kernel=lambda A, B: A @ B.T, loss="kernel_pca", n_landmarks=5, random_state=0
     ).fit(X)
-    with pytest.raises(ExportError, match="runs code of its own"):
+    with pytest.raises(ExportError, match=r"a function of yours.*kernel=\.\.\.\)"):
         own.to_onnx(tmp_path / "m.onnx")
     text = [f"a text of several words, number {i}, like {i * 7}" for i in range(60)]
     frame = pd.DataFrame({"story": text, "x": X[:60, 0]})
