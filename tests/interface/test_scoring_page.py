@@ -172,6 +172,33 @@ def test_every_kind_of_model_in_chromium(tmp_path):
 
 
 @needs_browser
+def test_dates_are_written_as_dates(tmp_path):
+    rng = np.random.default_rng(0)
+    days = rng.uniform(0, 900, 80)
+    when = pd.Timestamp("2021-01-01") + pd.to_timedelta(days, unit="D").round("s")
+    frame = pd.DataFrame({"when": when, "x": rng.normal(size=80)})
+    frame.loc[::9, "when"] = pd.NaT
+    model = KernelRidgeRegressor(**FAST).fit(frame, np.sin(days / 100) + frame.x)
+    pages.write_scoring_page(model, tmp_path / "page.html")
+    rows = frame[:10].copy()
+    given = json_rows(rows.assign(when=rows.when.map(lambda t: None if pd.isna(t) else t.isoformat())))
+    rows.loc[1, "when"], given[1]["when"] = pd.Timestamp("2021-05-17"), "2021-05-17"
+    rows.loc[2, "when"], given[2]["when"] = pd.Timestamp("2021-05-17 12:30"), "2021-05-17T12:30:00+02:00"
+    rows.loc[3, "when"], given[3]["when"] = pd.Timestamp("1970-01-02"), 86_400
+    with chromium(tmp_path / "profile") as browser:
+        browser.driver.get((tmp_path / "page.html").as_uri())
+        found = browser.run("return arguments[0].map((row) => krepesScore(row).prediction[0])", given)
+        np.testing.assert_allclose(found, model.predict(rows), atol=1e-4)
+        browser.run(
+            "const box = document.querySelector('input[type=datetime-local]'); box.value = '2021-05-17T12:30:15';"
+            "box.oninput()"
+        )
+        pasted = json.loads(browser.run("return document.getElementById('pasted').value"))
+        assert pasted["when"] == "2021-05-17T12:30:15"
+        assert browser.run("return [...document.querySelectorAll('input')].every((e) => e.value !== '')")
+
+
+@needs_browser
 def test_long_representations_are_shown_in_part(tmp_path):
     X = np.random.default_rng(0).normal(size=(80, 30))
     model = KernelEmbedding(20, kernel="gaussian", loss="kernel_pca", n_landmarks=40, random_state=0).fit(X)

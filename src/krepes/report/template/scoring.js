@@ -123,12 +123,18 @@ const OPERATIONS = {
   },
 };
 
-function score(row) { // {input: number, word or list of numbers} -> {output: list}
+function numeric(v) { // dates become seconds since 1970, as the clock shows them
+  if (v === null || v === "" || v === undefined) return NaN;
+  if (typeof v !== "string" || !Number.isNaN(+v)) return +v;
+  const clock = v.replace(/(Z|[+-]\d\d:?\d\d)$/, "");
+  return Date.parse(clock.length > 10 ? `${clock}Z` : clock) / 1000;
+}
+function score(row) { // {input: number, word, date or list of numbers} -> {output: list}
   const known = new Map(constants);
   for (const port of page.inputs) {
     const given = row[port.name];
     if (port.dtype === "string") known.set(port.name, { shape: [1, 1], data: [given ?? ""] });
-    else known.set(port.name, { shape: [1, ...port.shape], data: Float64Array.from([given].flat(3), (v) => (v === null || v === "" || v === undefined ? NaN : +v)) });
+    else known.set(port.name, { shape: [1, ...port.shape], data: Float64Array.from([given].flat(3), numeric) });
   }
   for (const step of page.steps) {
     const given = step.inputs.map((name) => known.get(name));
@@ -148,12 +154,21 @@ const row = {}, shown = [];
 let before = {}; // what was said of the row that changes are compared with
 function show(number) { return typeof number === "number" ? String(+number.toPrecision(5)) : String(number); }
 
+const isDate = (port) => port.meaning.startsWith("seconds since 1970");
+const dateOf = (seconds) => new Date(1000 * Math.round(seconds)).toISOString().slice(0, 19);
+
 function numberField(port) {
+  const dated = isDate(port), written = dated ? dateOf : show;
   const slider = element("input", { type: "range", min: port.low, max: port.high, step: "any", ariaLabel: port.name });
-  const box = element("input", { type: "number", step: "any", placeholder: "missing", ariaLabel: `${port.name}, number` });
-  slider.oninput = () => { row[port.name] = +slider.value; box.value = show(+slider.value); update(); };
-  box.oninput = () => { row[port.name] = box.value === "" ? null : +box.value; if (box.value !== "") slider.value = box.value; update(); };
-  shown.push(() => { const v = row[port.name]; box.value = v === null ? "" : show(v); if (v !== null) slider.value = v; });
+  const box = element("input", { type: dated ? "datetime-local" : "number", step: dated ? "1" : "any", placeholder: "missing", ariaLabel: `${port.name}, ${dated ? "date" : "number"}` });
+  slider.oninput = () => { row[port.name] = dated ? dateOf(+slider.value) : +slider.value; box.value = written(+slider.value); update(); };
+  box.oninput = () => { row[port.name] = box.value === "" ? null : dated ? box.value : +box.value; if (box.value !== "") slider.value = numeric(box.value); update(); };
+  shown.push(() => {
+    const v = numeric(row[port.name]);
+    if (dated && !Number.isNaN(v)) row[port.name] = dateOf(v);
+    box.value = Number.isNaN(v) ? "" : written(v);
+    if (!Number.isNaN(v)) slider.value = v;
+  });
   return [slider, box];
 }
 function wordField(port) {
