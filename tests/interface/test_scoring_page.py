@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 
+from command_line import run, words
 from headless_browser import chromium
 from krepes import KernelAutoencoder, KernelEmbedding
 from krepes.explain import attribution
@@ -208,6 +209,19 @@ def test_long_representations_are_shown_in_part(tmp_path):
         shown = browser.text("#outputs")
     assert "the first 16 of 20 numbers" in shown
     assert "undefined" not in shown
+
+
+def test_explain_writes_the_interactive_page(tmp_path):
+    frame = people()
+    frame.to_parquet(tmp_path / "people.parquet")
+    KernelRidgeRegressor(**FAST).fit(frame, frame.income).save(tmp_path / "m.krepes")
+    asked = "explain", tmp_path / "m.krepes", tmp_path / "people.parquet"
+    run(*asked, "-o", tmp_path / "page.html", "--interactive")
+    assert "score a row" in (tmp_path / "page.html").read_text()
+    assert "--interactive writes a page" in words(run(*asked, "--interactive", code=2))
+    told = run(*asked, "-o", tmp_path / "other.html", "--interactive", "--no-samples", code=2)
+    assert "--interactive writes a page" in words(told)
+    assert not (tmp_path / "other.html").exists()
 
 
 def test_a_page_allows_no_connection_and_refuses_large_models(monkeypatch):
