@@ -300,17 +300,20 @@ DIFFERENTIABLE = [
     KernelEmbedding(
         3, kernel=Laplacian(norm=1), loss="kernel_pca", n_landmarks=12, dtype="float64", random_state=0
     ),
+    KernelEmbedding(3, kernel=InfiniteWidth(), loss="kernel_pca", n_landmarks=12, dtype="float64"),
     KernelRidgeRegressor(**FAST, dtype="float64"),
     KernelRidgeClassifier(**FAST, dtype="float64"),
     KernelRidgeRegressor(**FAST, dtype="float64", local=True),
     GaussianProcessRegressor(**FAST, dtype="float64"),
+    GaussianProcessClassifier(**FAST, dtype="float64"),
     NoveltyDetector(kernel="gaussian", lengthscale="median", random_state=0),
+    KernelAutoencoder(2, max_iter=20, tol=1e9, random_state=0),
 ]
 
 
 @pytest.mark.parametrize("model", DIFFERENTIABLE, ids=lambda model: type(model).__name__)
-def test_gradients_of_a_module_are_finite_differences_and_it_exports(model):
-    y = CLASSES if isinstance(model, KernelRidgeClassifier) else Y
+def test_gradients_of_a_module_are_finite_differences_and_it_exports(model, tmp_path):
+    y = CLASSES if isinstance(model, KernelRidgeClassifier | GaussianProcessClassifier) else Y
     module = model.fit(X, y).as_module(dtype="float64")
     rows = torch.from_numpy(np.random.default_rng(5).normal(size=(3, 4))).requires_grad_()
     assert torch.autograd.gradcheck(module, rows, eps=1e-6, atol=1e-4, rtol=1e-4)
@@ -318,6 +321,8 @@ def test_gradients_of_a_module_are_finite_differences_and_it_exports(model):
     program = torch.export.export(module, (rows.detach(),), dynamic_shapes={"X": {0: batch}})
     more = torch.from_numpy(X).double()
     torch.testing.assert_close(program.module()(more), module(more))
+    torch.export.save(program, tmp_path / "module.pt2")
+    torch.testing.assert_close(torch.export.load(tmp_path / "module.pt2").module()(more), module(more))
     assert not list(module.parameters())
 
 
@@ -332,8 +337,30 @@ def test_a_module_learns_inside_a_network():
 
 
 def test_krepes_needs_none_of_the_extras():
-    extras = "onnx", "onnxruntime", "fastapi", "uvicorn", "mlflow", "skops"
-    code = (
-        f"import sys; sys.modules.update(dict.fromkeys({extras})); import krepes, krepes.export, krepes.cli"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    """Everything is imported where they are missing; what needs one says so when it is used."""
+    extras = "onnx", "onnxruntime", "fastapi", "starlette", "uvicorn", "mlflow", "skops"
+    code = f"""
+import importlib, sys
+sys.modules.update(dict.fromkeys({extras}))
+import krepes
+for name in krepes.__all__:
+    getattr(krepes, name)
+for room in ("cli.commands.leave", "serving.server", "integrations.mlflow", "integrations.skops", "cli"):
+    importlib.import_module("krepes." + room)
+X = [[0.0], [1.0], [2.0], [4.0]]
+model = krepes.KernelEmbedding(1, loss="kernel_pca").fit(X)
+model.as_module()
+for call, extra in (
+    (lambda: model.to_onnx("m.onnx"), "onnx"),
+    (lambda: krepes.serving.server.application(model), "serve"),
+    (lambda: krepes.integrations.mlflow.save_model(model, "m"), "mlflow"),
+):
+    try:
+        call()
+    except ImportError as error:
+        assert f"krepes[{{extra}}]" in str(error), error
+    else:
+        raise AssertionError(extra)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -254,9 +254,9 @@ def angle_of(v: Operand) -> Operand:
 
 
 def _angle(half: Operand) -> Operand:
-    """2 arcsin sqrt(half), of numbers from 0 to 1; single precision, which onnxruntime has, near 0 from both ends."""
+    """2 arcsin sqrt(half), of numbers from 0 to 1: near 0 from both ends, where single precision is enough."""
     flip = half > 0.5
-    near = flip.where(1.0 - half, half).sqrt().cast("float32").asin().cast("float64") * 2.0
+    near = flip.where(1.0 - half, half).sqrt().asin() * 2.0
     return flip.where(math.pi - near, near)
 
 

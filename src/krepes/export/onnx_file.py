@@ -87,6 +87,10 @@ class OnnxGraph:
         inputs, out, given = list(step.inputs), step.output, step.attributes
         last = np.array([-1], dtype=np.int64)
         match step.op:
+            case "asin" | "erf":  # onnxruntime has them in single precision alone
+                single = self.node("Cast", inputs, to=self._type("float32"))
+                found = self.node(step.op.capitalize(), [single])
+                self.node("CastLike", [found, *inputs], out)
             case op if op in DIRECT:
                 self.node(DIRECT[op], inputs, out)
             case "sum":
