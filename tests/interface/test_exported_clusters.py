@@ -60,6 +60,7 @@ def test_a_saved_clustering_is_exported_and_nothing_else(tmp_path):
     assert outputs_of(tmp_path / "clusters.onnx", {"X": X})["label"].tolist() == model.predict(X).tolist()
     for wrong in (["-o", tmp_path / "page.html"], ["-o", tmp_path / "c.onnx", "--confidence", "0.9"]):
         assert "Clusters are written as ONNX files" in words(command("export", saved, *wrong, code=1))
+    assert "ends in .onnx" in words(command("export", saved, "-o", tmp_path / "clusters.pt", code=1))
     assert "SubspaceClustering is not served" in words(command("serve", saved, code=1))
 
 

@@ -36,6 +36,8 @@ def export(
 
     [cyan]krepes export model.krepes -o model.onnx[/]
     """
+    if output.suffix.lower() not in (".onnx", ".html", ".htm"):
+        raise ValueError(f"{output.name}: expected a name that ends in .onnx, or in .html for a page.")
     check_writable(output, overwrite)
     from krepes import load
     from krepes.one_pass import OnePassEstimator
