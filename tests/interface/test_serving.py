@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
+from scipy.sparse import csr_matrix
 
 from krepes import KernelEmbedding
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, NoveltyDetector
@@ -76,6 +77,12 @@ def test_other_kinds_of_models_and_rows():
     novelty = NoveltyDetector(kernel="gaussian", lengthscale="median", random_state=0).fit(X)
     found = TestClient(application(novelty)).post("/predict", json={"rows": X[:4].tolist()}).json()
     np.testing.assert_allclose(found["p_value"], novelty.p_values(X[:4]))
+    waves = RNG.normal(size=(40, 6, 2)).cumsum(1)
+    series = KernelEmbedding(2, preprocess="series", loss="kernel_pca", n_landmarks=8, random_state=0).fit(
+        waves
+    )
+    found = TestClient(application(series)).post("/transform", json={"rows": waves[:4].tolist()}).json()
+    np.testing.assert_allclose(found["embedding"], series.transform(waves[:4]), rtol=1e-5, atol=1e-7)
     images = RNG.integers(0, 256, (40, 3, 3), dtype=np.uint8)
     embedding = KernelEmbedding(2, loss="kernel_pca", n_landmarks=8, random_state=0).fit(images)
     client = TestClient(application(embedding))
@@ -87,6 +94,16 @@ def test_other_kinds_of_models_and_rows():
         if status == 422:
             told = answer.json()["error"]
             assert told.startswith("row 0, column 1, column 1: expected a whole number")
+
+
+def test_rows_that_json_does_not_hold_are_refused_when_the_server_starts():
+    common = {"loss": "kernel_pca", "n_landmarks": 8, "random_state": 0}
+    sparse = KernelEmbedding(2, **common).fit(csr_matrix(RNG.random((30, 5))))
+    several = [RNG.normal(size=(n, 2)) for n in RNG.integers(3, 9, 20)]
+    lengths = KernelEmbedding(2, preprocess="series", **common).fit(several)
+    for model, taken in ((sparse, "takes sparse"), (lengths, "series of any length")):
+        with pytest.raises(ValueError, match=taken):
+            application(model)
 
 
 BROKEN = [

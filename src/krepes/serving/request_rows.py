@@ -27,9 +27,10 @@ def row_schema(inputs: InputSpace) -> dict[str, Any]:
         return {"type": "object", "properties": columns, "required": list(columns)}
     if inputs.kind == "objects" and not inputs.raw_:
         return {"type": "string"}
-    if inputs.kind not in ("vectors", "images"):
+    if inputs.of_objects or inputs.kind not in ("vectors", "images", "series"):
+        taken = "series of any length" if inputs.kind == "series" else inputs.kind
         raise ValueError(
-            f"krepes serve takes tables, arrays, images and strings; this model takes {inputs.kind}."
+            f"krepes serve takes tables, arrays, images, series of one length and strings; this model takes {taken}."
         )
     schema: dict[str, Any] = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
     if inputs.divide != 1.0:
