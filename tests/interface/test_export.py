@@ -16,6 +16,7 @@ from krepes import KernelAutoencoder, KernelEmbedding, TableEncoder
 from krepes.base.components import subclasses
 from krepes.export import ExportError, program_of
 from krepes.export.kernel_formulas import REASONS, diagonal, values
+from krepes.export.onnx_file import description_of
 from krepes.export.program import Port, Program
 from krepes.export.torch_module import KernelModule
 from krepes.kernels import (
@@ -244,6 +245,9 @@ def test_a_messy_table_is_encoded_in_the_file(tmp_path):
     assert_near(found["prediction"], model.predict(rows))
     with pytest.warns(UserWarning, match=r"Rare values of 'job'"):
         model.to_onnx(tmp_path / "without.onnx")
+    told = {each["name"]: each for each in description_of(tmp_path / "m.onnx")["inputs"]}
+    assert told["job"]["usual"] == told["job"]["levels"][0] == frame.job.mode()[0]
+    assert told["age"]["usual"] == pytest.approx(frame.age.median())
     encoded = torch.from_numpy(model.input_space_.encoder.transform(rows)).double()
     assert_near(model.as_module(dtype="float64")(encoded).numpy(), model.predict(rows))
 

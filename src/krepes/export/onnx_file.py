@@ -223,7 +223,13 @@ class OnnxGraph:
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="krepes")
         model.producer_version = str(program.facts["krepes"])
         columns = [
-            {"name": port.name, "type": port.dtype, "meaning": port.meaning, "levels": port.levels}
+            {
+                "name": port.name,
+                "type": port.dtype,
+                "meaning": port.meaning,
+                "levels": port.levels,
+                "usual": port.levels[0] if port.levels else port.usual,
+            }
             for port in program.inputs
         ]
         facts = {**program.facts, "inputs": columns, "outputs": list(program.outputs), "opset": OPSET}
