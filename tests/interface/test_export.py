@@ -13,19 +13,29 @@ import torch
 
 from exported_models import assert_near, scored
 from krepes import KernelAutoencoder, KernelEmbedding, TableEncoder
+from krepes.base.components import subclasses
 from krepes.export import ExportError, program_of
+from krepes.export.kernel_formulas import REASONS, diagonal, values
+from krepes.export.onnx_file import description_of
+from krepes.export.program import Port, Program
+from krepes.export.torch_module import KernelModule
 from krepes.kernels import (
     ArcCosine,
+    Automatic,
     ChiSquared,
     ColumnKernel,
     Cosine,
     Gaussian,
     Gower,
+    InfiniteWidth,
     Intersection,
+    Kernel,
     Laplacian,
     Linear,
     Matern,
+    ObjectKernel,
     Polynomial,
+    Precomputed,
     Reweighted,
     Sigmoid,
     Spectrum,
@@ -58,6 +68,11 @@ KERNELS = [
     Sigmoid(),
     Cosine(),
     ArcCosine(depth=2),
+    ArcCosine(degree=0),
+    InfiniteWidth(),
+    InfiniteWidth("nngp", bias_variance=0.3, depth=2),
+    InfiniteWidth(activation="erf", depth=2),
+    InfiniteWidth(activation="erf", bias_variance=0.5, weight_variance=1.5),
     Gower(),
     Gower(combine="mean", profile="gaussian"),
     Reweighted(Gaussian(1.0), np.diag([1.0, 2.0, 0.0, 0.5]) + 0.1),
@@ -95,6 +110,29 @@ def test_every_kernel_is_the_same_formula_in_onnx_and_torch(kernel, tmp_path):
     expected = model.transform(rows)
     assert_near(scored(model, {"X": rows}, tmp_path / "m.onnx")["embedding"], expected)
     assert_near(model.as_module()(torch.from_numpy(rows)).numpy(), expected)
+
+
+@pytest.mark.parametrize("kernel", KERNELS + HISTOGRAMS, ids=str)
+@pytest.mark.filterwarnings("ignore")
+def test_every_kernel_has_the_same_diagonal(kernel):
+    rows = np.abs(X) if kernel in HISTOGRAMS else X
+    kernel = KernelEmbedding(3, kernel=kernel, loss="kernel_pca", n_landmarks=12).fit(rows).kernel_
+    program, wide = Program(), torch.from_numpy(rows).double()
+    program.output("diagonal", diagonal(kernel, program.input(Port("X", "float64", (4,), "rows"))))
+    found = KernelModule(program, "diagonal")(wide)
+    assert_near(found.squeeze(1).numpy(), kernel.diag(wide).numpy())
+
+
+NAMED = sorted({cls for cls in subclasses(Kernel) if cls.name}, key=lambda cls: cls.__name__)
+
+
+@pytest.mark.parametrize("cls", NAMED, ids=lambda cls: cls.__name__)
+def test_every_kernel_has_a_formula_or_a_reason_why_not(cls):
+    """A kernel that is added here comes with its formula, or its reason is written down."""
+    written = values.dispatch(cls) is not values.dispatch(Kernel)
+    of_no_arrays = issubclass(cls, ObjectKernel | Precomputed)
+    refused = of_no_arrays or any(issubclass(cls, kinds) for kinds, _ in REASONS)
+    assert written != refused or cls is Automatic  # which becomes one of the others
 
 
 @pytest.mark.parametrize("local", [False, True])
@@ -207,6 +245,9 @@ def test_a_messy_table_is_encoded_in_the_file(tmp_path):
     assert_near(found["prediction"], model.predict(rows))
     with pytest.warns(UserWarning, match=r"Rare values of 'job'"):
         model.to_onnx(tmp_path / "without.onnx")
+    told = {each["name"]: each for each in description_of(tmp_path / "m.onnx")["inputs"]}
+    assert told["job"]["usual"] == told["job"]["levels"][0] == frame.job.mode()[0]
+    assert told["age"]["usual"] == pytest.approx(frame.age.median())
     encoded = torch.from_numpy(model.input_space_.encoder.transform(rows)).double()
     assert_near(model.as_module(dtype="float64")(encoded).numpy(), model.predict(rows))
 
@@ -244,7 +285,7 @@ def test_what_cannot_be_written_is_refused_with_the_reason(tmp_path):
     own = KernelEmbedding(
         2, kernel=lambda A, B: A @ B.T, loss="kernel_pca", n_landmarks=5, random_state=0
     ).fit(X)
-    with pytest.raises(ExportError, match="runs code of its own"):
+    with pytest.raises(ExportError, match=r"a function of yours.*kernel=\.\.\.\)"):
         own.to_onnx(tmp_path / "m.onnx")
     text = [f"a text of several words, number {i}, like {i * 7}" for i in range(60)]
     frame = pd.DataFrame({"story": text, "x": X[:60, 0]})
@@ -263,17 +304,20 @@ DIFFERENTIABLE = [
     KernelEmbedding(
         3, kernel=Laplacian(norm=1), loss="kernel_pca", n_landmarks=12, dtype="float64", random_state=0
     ),
+    KernelEmbedding(3, kernel=InfiniteWidth(), loss="kernel_pca", n_landmarks=12, dtype="float64"),
     KernelRidgeRegressor(**FAST, dtype="float64"),
     KernelRidgeClassifier(**FAST, dtype="float64"),
     KernelRidgeRegressor(**FAST, dtype="float64", local=True),
     GaussianProcessRegressor(**FAST, dtype="float64"),
+    GaussianProcessClassifier(**FAST, dtype="float64"),
     NoveltyDetector(kernel="gaussian", lengthscale="median", random_state=0),
+    KernelAutoencoder(2, max_iter=20, tol=1e9, random_state=0),
 ]
 
 
 @pytest.mark.parametrize("model", DIFFERENTIABLE, ids=lambda model: type(model).__name__)
-def test_gradients_of_a_module_are_finite_differences_and_it_exports(model):
-    y = CLASSES if isinstance(model, KernelRidgeClassifier) else Y
+def test_gradients_of_a_module_are_finite_differences_and_it_exports(model, tmp_path):
+    y = CLASSES if isinstance(model, KernelRidgeClassifier | GaussianProcessClassifier) else Y
     module = model.fit(X, y).as_module(dtype="float64")
     rows = torch.from_numpy(np.random.default_rng(5).normal(size=(3, 4))).requires_grad_()
     assert torch.autograd.gradcheck(module, rows, eps=1e-6, atol=1e-4, rtol=1e-4)
@@ -281,6 +325,8 @@ def test_gradients_of_a_module_are_finite_differences_and_it_exports(model):
     program = torch.export.export(module, (rows.detach(),), dynamic_shapes={"X": {0: batch}})
     more = torch.from_numpy(X).double()
     torch.testing.assert_close(program.module()(more), module(more))
+    torch.export.save(program, tmp_path / "module.pt2")
+    torch.testing.assert_close(torch.export.load(tmp_path / "module.pt2").module()(more), module(more))
     assert not list(module.parameters())
 
 
@@ -295,8 +341,30 @@ def test_a_module_learns_inside_a_network():
 
 
 def test_krepes_needs_none_of_the_extras():
-    extras = "onnx", "onnxruntime", "fastapi", "uvicorn", "mlflow", "skops"
-    code = (
-        f"import sys; sys.modules.update(dict.fromkeys({extras})); import krepes, krepes.export, krepes.cli"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    """Everything is imported where they are missing; what needs one says so when it is used."""
+    extras = "onnx", "onnxruntime", "fastapi", "starlette", "uvicorn", "mlflow", "skops"
+    code = f"""
+import importlib, sys
+sys.modules.update(dict.fromkeys({extras}))
+import krepes
+for name in krepes.__all__:
+    getattr(krepes, name)
+for room in ("cli.commands.leave", "serving.server", "integrations.mlflow", "integrations.skops", "cli"):
+    importlib.import_module("krepes." + room)
+X = [[0.0], [1.0], [2.0], [4.0]]
+model = krepes.KernelEmbedding(1, loss="kernel_pca").fit(X)
+model.as_module()
+for call, extra in (
+    (lambda: model.to_onnx("m.onnx"), "onnx"),
+    (lambda: krepes.serving.server.application(model), "serve"),
+    (lambda: krepes.integrations.mlflow.save_model(model, "m"), "mlflow"),
+):
+    try:
+        call()
+    except ImportError as error:
+        assert f"krepes[{{extra}}]" in str(error), error
+    else:
+        raise AssertionError(extra)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

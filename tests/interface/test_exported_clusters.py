@@ -10,6 +10,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from command_line import run as command
+from command_line import words
 from exported_models import outputs_of, scored
 from krepes.clustering import SubspaceClustering
 from refusals import refuses
@@ -49,6 +50,18 @@ def test_the_command_writes_the_encoder_of_a_table_too(tmp_path):
     feeds = {"kind": kind.astype(object)[:, None], "at": at[:, None]}
     found = outputs_of(tmp_path / "clusters.onnx", feeds)["label"]
     assert found.tolist() == pd.read_csv(tmp_path / "clusters.csv")["cluster"].tolist()
+
+
+def test_a_saved_clustering_is_exported_and_nothing_else(tmp_path):
+    model = SubspaceClustering(4, coding="ridge", n_iterations=1, random_state=0).fit(X[:120])
+    saved = tmp_path / "clusters.krepes"
+    model.save(saved)
+    assert "SubspaceClustering" in command("export", saved, "-o", tmp_path / "clusters.onnx")
+    assert outputs_of(tmp_path / "clusters.onnx", {"X": X})["label"].tolist() == model.predict(X).tolist()
+    for wrong in (["-o", tmp_path / "page.html"], ["-o", tmp_path / "c.onnx", "--confidence", "0.9"]):
+        assert "Clusters are written as ONNX files" in words(command("export", saved, *wrong, code=1))
+    assert "ends in .onnx" in words(command("export", saved, "-o", tmp_path / "clusters.pt", code=1))
+    assert "SubspaceClustering is not served" in words(command("serve", saved, code=1))
 
 
 def test_codings_without_coefficients_are_refused_by_name(tmp_path):

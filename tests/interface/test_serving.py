@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
+from scipy.sparse import csr_matrix
 
 from krepes import KernelEmbedding
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, NoveltyDetector
@@ -25,7 +26,7 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 from fastapi.testclient import TestClient
 
-from krepes.serving.server import Limits, application
+from krepes.serving.server import ANSWERS, Limits, application
 
 RNG = np.random.default_rng(0)
 FAST = {"kernel": "gaussian", "lengthscale": "median", "input_metric": None, "random_state": 0}
@@ -76,14 +77,33 @@ def test_other_kinds_of_models_and_rows():
     novelty = NoveltyDetector(kernel="gaussian", lengthscale="median", random_state=0).fit(X)
     found = TestClient(application(novelty)).post("/predict", json={"rows": X[:4].tolist()}).json()
     np.testing.assert_allclose(found["p_value"], novelty.p_values(X[:4]))
+    waves = RNG.normal(size=(40, 6, 2)).cumsum(1)
+    series = KernelEmbedding(2, preprocess="series", loss="kernel_pca", n_landmarks=8, random_state=0).fit(
+        waves
+    )
+    found = TestClient(application(series)).post("/transform", json={"rows": waves[:4].tolist()}).json()
+    np.testing.assert_allclose(found["embedding"], series.transform(waves[:4]), rtol=1e-5, atol=1e-7)
     images = RNG.integers(0, 256, (40, 3, 3), dtype=np.uint8)
     embedding = KernelEmbedding(2, loss="kernel_pca", n_landmarks=8, random_state=0).fit(images)
     client = TestClient(application(embedding))
     found = client.post("/transform", json={"rows": images[:4].tolist()}).json()
     np.testing.assert_allclose(found["embedding"], embedding.transform(images[:4]), rtol=1e-5)
-    bad = client.post("/transform", json={"rows": [[[0, 0, 0], [0, 300, 0], [0, 0, 0]]]})
-    assert bad.status_code == 422
-    assert bad.json()["error"].startswith("row 0, column 1, column 1: expected a whole number")
+    for pixel, status in ((7.0, 200), (7.5, 422), (300, 422), (True, 422)):
+        answer = client.post("/transform", json={"rows": [[[0, 0, 0], [0, pixel, 0], [0, 0, 0]]]})
+        assert answer.status_code == status
+        if status == 422:
+            told = answer.json()["error"]
+            assert told.startswith("row 0, column 1, column 1: expected a whole number")
+
+
+def test_rows_that_json_does_not_hold_are_refused_when_the_server_starts():
+    common = {"loss": "kernel_pca", "n_landmarks": 8, "random_state": 0}
+    sparse = KernelEmbedding(2, **common).fit(csr_matrix(RNG.random((30, 5))))
+    several = [RNG.normal(size=(n, 2)) for n in RNG.integers(3, 9, 20)]
+    lengths = KernelEmbedding(2, preprocess="series", **common).fit(several)
+    for model, taken in ((sparse, "takes sparse"), (lengths, "series of any length")):
+        with pytest.raises(ValueError, match=taken):
+            application(model)
 
 
 BROKEN = [
@@ -120,6 +140,28 @@ def test_limits_and_token(model):
     assert slow.post("/predict", json={"rows": row}).status_code == 408
     full = TestClient(application(model, Limits(waiting=0)))
     assert full.post("/predict", json={"rows": row}).status_code == 429
+
+
+def test_rows_that_took_too_long_keep_their_place_until_they_are_done(model, monkeypatch):
+    """Otherwise any number of slow requests, one after the other, would be at work together."""
+    at_work, most, lock = [], [], threading.Lock()
+
+    def slow(*_):
+        """Rows that take their time."""
+        with lock:
+            at_work.append(1)
+            most.append(len(at_work))
+        time.sleep(0.5)
+        with lock:
+            at_work.pop()
+        return {}
+
+    monkeypatch.setitem(ANSWERS, "predict", slow)
+    with TestClient(application(model, Limits(seconds=0.1, at_once=2))) as client:
+        row = rows_of(FRAME[:1])
+        found = [client.post("/predict", json={"rows": row}).status_code for _ in range(8)]
+    assert set(found) == {408}
+    assert max(most) == 2
 
 
 def test_another_host_needs_a_token(model, tmp_path):

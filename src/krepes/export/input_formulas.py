@@ -39,9 +39,13 @@ RareValues = Mapping[str, Sequence[str]]
 def inputs_of(program: Program, inputs: InputSpace, dtype: str, encoded: bool, rare: RareValues) -> Operand:
     """The rows as kernels see them, (b, d), in a precision; `encoded` takes rows of a table encoded."""
     if inputs.kind in ("sparse", "precomputed") or inputs.of_objects:
+        taken = {"precomputed": "rows of a kernel matrix", "sparse": "sparse rows"}.get(inputs.kind)
+        taken = taken or (
+            "series of any length" if inputs.kind == "series" else "objects, such as strings or graphs"
+        )
         raise ExportError(
-            f"This model takes {'rows of a kernel matrix' if inputs.kind == 'precomputed' else inputs.kind}, which are "
-            "not arrays of numbers of one shape: it cannot leave krepes. Use krepes.load, or krepes serve."
+            f"This model takes {taken}, which are not arrays of numbers of one shape: it cannot leave krepes. Use it "
+            "in Python, krepes.load."
         )
     if inputs.encoder is not None and not encoded:
         columns = [encoded_column(column, program, rare) for column in inputs.encoder.columns_]

@@ -25,7 +25,10 @@ from krepes.kernels import (
     ChiSquared,
     ColumnKernel,
     Cosine,
+    Custom,
+    EmpiricalNTK,
     Gaussian,
+    GlobalAlignment,
     Gower,
     Intersection,
     Kernel,
@@ -34,6 +37,7 @@ from krepes.kernels import (
     Matern,
     Polynomial,
     Product,
+    RandomWarping,
     Reweighted,
     Scaled,
     Sigmoid,
@@ -44,6 +48,12 @@ from krepes.kernels.vectors import RadialKernel
 Points = Any  # an array (m, d), or a Operand (b, m, d)
 
 
+REASONS: list[tuple[tuple[type[Kernel], ...], str]] = [
+    ((EmpiricalNTK,), "runs a network and its gradients"),
+    ((GlobalAlignment, RandomWarping), "aligns series step by step"),
+]  # why a kernel has no formula
+
+
 class ExportError(ValueError):
     """A model that has no program, with the reason."""
 
@@ -51,9 +61,15 @@ class ExportError(ValueError):
 @singledispatch
 def values(kernel: Kernel, x: Operand, Y: Points) -> Operand:
     """k(x, y_j), (b, m)."""
+    if isinstance(kernel, Custom):
+        raise ExportError(
+            f"The kernel {kernel} is a function of yours, which no file can hold. Use this model in Python: "
+            "krepes.load(path, kernel=...)."
+        )
+    reason = next((text for kinds, text in REASONS if isinstance(kernel, kinds)), "has no formula here")
     raise ExportError(
-        f"The kernel {kernel} is not a formula of numbers, so that no file can hold it: it runs code of its own. "
-        "Serve this model with krepes: krepes serve, or krepes.load."
+        f"The kernel {kernel} {reason}: this cannot be written in a file that runs without krepes. Use krepes.load, or "
+        "krepes serve."
     )
 
 
@@ -215,26 +231,36 @@ def _(kernel: Cosine, x: Operand) -> Operand:
 
 @values.register
 def _(kernel: ArcCosine, x: Operand, Y: Points) -> Operand:
-    wide, points = x.cast("float64"), of_landmarks(kernel, Y)
-    norm, y_norm = wide.square().sum().sqrt(), np.linalg.norm(points, axis=1)
-    zero, y_zero = (norm > 0.0).where(0.0, 1.0, "float64"), (y_norm == 0).astype(float)
-    unit = np.column_stack([points / (y_norm + y_zero)[:, None], y_zero])
-    v = squared(concat([wide / (norm + zero), zero]), unit) * 0.5
+    v, norm, y_norm = one_minus_cosine(x.cast("float64"), of_landmarks(kernel, Y))
     for _ in range(kernel.depth):
-        angle = _angle((v * 0.5).most(1.0).least(0.0))
-        v = (
-            angle * (1 / math.pi)
-            if kernel.degree == 0
-            else v + (angle * angle.cos() - angle.sin()) * (1 / math.pi)
-        )
+        angle = angle_of(v)
+        v = angle * (1 / math.pi) if kernel.degree == 0 else relu_layer(v, angle)
     cosine = 1.0 - v
     return (cosine if kernel.degree == 0 else cosine * norm * y_norm).cast(x.dtype)
 
 
+def one_minus_cosine(x: Operand, points: np.ndarray) -> tuple[Operand, Operand, np.ndarray]:
+    """v = 1 - cos t of rows and points (b, m), and their norms (b, 1), (m,)."""
+    norm, y_norm = x.square().sum().sqrt(), np.linalg.norm(points, axis=1)
+    zero, y_zero = (norm > 0.0).where(0.0, 1.0, "float64"), (y_norm == 0).astype(float)
+    unit = np.column_stack([points / (y_norm + y_zero)[:, None], y_zero])
+    return squared(concat([x / (norm + zero), zero]), unit) * 0.5, norm, y_norm
+
+
+def relu_layer(v: Operand, angle: Operand) -> Operand:
+    """One ReLU layer, from 1 - cos t to 1 - cos t'."""
+    return v + (angle * angle.cos() - angle.sin()) * (1 / math.pi)
+
+
+def angle_of(v: Operand) -> Operand:
+    """The angle t of v = 1 - cos t."""
+    return _angle((v * 0.5).most(1.0).least(0.0))
+
+
 def _angle(half: Operand) -> Operand:
-    """2 arcsin sqrt(half), of numbers from 0 to 1; single precision, which onnxruntime has, near 0 from both ends."""
+    """2 arcsin sqrt(half), of numbers from 0 to 1: near 0 from both ends, where single precision is enough."""
     flip = half > 0.5
-    near = flip.where(1.0 - half, half).sqrt().cast("float32").asin().cast("float64") * 2.0
+    near = flip.where(1.0 - half, half).sqrt().asin() * 2.0
     return flip.where(math.pi - near, near)
 
 

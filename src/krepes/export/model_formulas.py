@@ -298,7 +298,7 @@ def _(model: GaussianProcessClassifier, x: Operand, confidence: float | None) ->
         m, s = means.columns([j]), deviations.columns([j])
         narrow = (s.most(WIDE) * NORMAL + m).sigmoid() @ (normal / normal.sum())[:, None]
         z = (m + LOGISTIC) / (s.least(WIDE) * np.sqrt(2.0))
-        wide = (z.cast("float32").erf().cast("float64") * 0.5 + 0.5) @ (logistic / logistic.sum())[:, None]
+        wide = (z.erf() * 0.5 + 0.5) @ (logistic / logistic.sum())[:, None]
         parts.append((s > WIDE).where(wide, narrow).least(0.0).most(1.0))
     P = concat([1.0 - parts[0], parts[0]]) if c == 1 else concat(parts)
     P = P if c == 1 else P / P.sum().least(1e-300)

@@ -63,6 +63,10 @@ class OnnxGraph:
         inputs, out, given = list(step.inputs), step.output, step.attributes
         last = np.array([-1], dtype=np.int64)
         match step.op:
+            case "asin" | "erf":  # onnxruntime has them in single precision alone
+                single = self.node("Cast", inputs, to=self._type("float32"))
+                found = self.node(step.op.capitalize(), [single])
+                self.node("CastLike", [found, *inputs], out)
             case op if op in DIRECT:
                 self.node(DIRECT[op], inputs, out)
             case "sum":
@@ -195,7 +199,13 @@ class OnnxGraph:
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="krepes")
         model.producer_version = str(program.facts["krepes"])
         columns = [
-            {"name": port.name, "type": port.dtype, "meaning": port.meaning, "levels": port.levels}
+            {
+                "name": port.name,
+                "type": port.dtype,
+                "meaning": port.meaning,
+                "levels": port.levels,
+                "usual": port.levels[0] if port.levels else port.usual,
+            }
             for port in program.inputs
         ]
         facts = {**program.facts, "inputs": columns, "outputs": list(program.outputs), "opset": OPSET}

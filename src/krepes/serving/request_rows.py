@@ -27,9 +27,10 @@ def row_schema(inputs: InputSpace) -> dict[str, Any]:
         return {"type": "object", "properties": columns, "required": list(columns)}
     if inputs.kind == "objects" and not inputs.raw_:
         return {"type": "string"}
-    if inputs.kind not in ("vectors", "images"):
+    if inputs.of_objects or inputs.kind not in ("vectors", "images", "series"):
+        taken = "series of any length" if inputs.kind == "series" else inputs.kind
         raise ValueError(
-            f"krepes serve takes tables, arrays, images and strings; this model takes {inputs.kind}."
+            f"krepes serve takes tables, arrays, images, series of one length and strings; this model takes {taken}."
         )
     schema: dict[str, Any] = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
     if inputs.divide != 1.0:
@@ -79,9 +80,11 @@ def as_table(inputs: InputSpace, rows: Any, most: int) -> Any:
 
 def _check_numbers(value: Any, shape: Sequence[int], where: str, whole: bool) -> None:
     if not shape:
-        number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
         bounds = (0, 255) if whole else (-LARGEST, LARGEST)
-        if not number or not bounds[0] <= value <= bounds[1]:
+        if (
+            not number or not bounds[0] <= value <= bounds[1] or (whole and value % 1)
+        ):  # 7.0 is a whole number
             kind = "a whole number from 0 to 255" if whole else f"a number up to {LARGEST:g}"
             raise BadRowsError(f"{where}: expected {kind}, got {value!r:.40}.")
         return

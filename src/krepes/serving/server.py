@@ -52,6 +52,7 @@ def application(model: OnePassEstimator, limits: Limits | None = None, token: st
     try:
         from fastapi import FastAPI, Request
         from fastapi.responses import JSONResponse
+        from starlette.requests import ClientDisconnect
     except ImportError:
         raise ImportError("krepes serve needs FastAPI and uvicorn: pip install 'krepes[serve]'.") from None
 
@@ -88,9 +89,24 @@ def application(model: OnePassEstimator, limits: Limits | None = None, token: st
         return b"".join(parts)
 
     async def answered(request: Request, answer: Callable[..., dict[str, Any]]) -> Any:
+        """The answer to a request that may ask, within the time that it has, which starts before its body is read."""
         nonlocal waiting
         if not allowed(request):
             return problem(401, "Give the server's token: Authorization: Bearer ...")
+        if waiting >= bounds.waiting:
+            return problem(429, PROBLEMS[429])
+        waiting += 1
+        try:
+            async with asyncio.timeout(bounds.seconds):
+                return await of_rows(request, answer)
+        except TimeoutError:
+            return problem(408, f"No answer within {bounds.seconds:g} seconds: send fewer rows.")
+        except ClientDisconnect:
+            return problem(400, "The body is not whole.")  # nobody reads this
+        finally:
+            waiting -= 1
+
+    async def of_rows(request: Request, answer: Callable[..., dict[str, Any]]) -> Any:
         raw = await whole_body(request)
         if raw is None:
             return problem(413, f"The body is larger than {bounds.body_bytes:,} bytes.")
@@ -100,19 +116,15 @@ def application(model: OnePassEstimator, limits: Limits | None = None, token: st
             return problem(400, f"The body is not JSON: {error}")
         if not isinstance(given, dict) or "rows" not in given:
             return problem(422, 'Expected an object {"rows": [...]}.')
-        if waiting >= bounds.waiting:
-            return problem(429, PROBLEMS[429])
-        waiting += 1
+        await slots.acquire()
+        work = asyncio.ensure_future(
+            asyncio.to_thread(lambda: answer(model, as_table(inputs, given["rows"], bounds.rows)))
+        )
+        work.add_done_callback(lambda _: slots.release())  # a thread goes on when its request has timed out
         try:
-            async with slots:
-                work = asyncio.to_thread(lambda: answer(model, as_table(inputs, given["rows"], bounds.rows)))
-                return JSONResponse(await asyncio.wait_for(work, bounds.seconds))
-        except TimeoutError:
-            return problem(408, f"No answer within {bounds.seconds:g} seconds: send fewer rows.")
+            return JSONResponse(await asyncio.shield(work))
         except (BadRowsError, ValueError, TypeError, OverflowError) as error:
             return problem(422, str(error))
-        finally:
-            waiting -= 1
 
     error_schema = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
     errors: dict[int | str, Any] = {

@@ -41,9 +41,18 @@ class Page:
     ] = None
     no_samples: Annotated[bool, option("--no-samples", "Leave real rows out.")] = False
     map: Annotated[str | None, option("How rows are laid out: tsne, umap, pacmap, or none.")] = None
+    interactive: Annotated[
+        bool, option("--interactive", "Write a page that scores the rows that you enter or change.")
+    ] = False
     overwrite: Annotated[bool, option("--force", "Overwrite existing files.", panel="Options")] = False
 
     def check(self) -> None:
+        of_reports = self.title, self.max_rows, self.map, self.no_samples or None
+        if self.interactive and (self.output is None or of_reports != (None, None, None, None)):
+            raise typer.BadParameter(
+                "--interactive writes a page that scores rows and holds the landmarks, which are real rows: give it -o "
+                "FILE.html, and no --title, --max-rows, --map or --no-samples."
+            )
         if self.output is not None:
             check_writable(self.output, self.overwrite)
 
@@ -55,12 +64,21 @@ class Page:
         if self.output is None:
             return {}
         rows = not self.no_samples
+        if self.interactive:
+            from krepes.report.scoring_page import write_scoring_page
+
+            write_scoring_page(model, self.output, source, self.overwrite)
+            return self._written(rows)
         shared: dict[str, Any] = {"title": self.title, "samples": rows, "overwrite": self.overwrite}
         if isinstance(model, KernelEmbedding):
             settings |= given_values(max_rows=self.max_rows, map=self.map)
             write_report(model, source, self.output, **shared, **settings)
         else:
             write_machine_page(cast("Machine", model), source, self.output, **shared)
+        return self._written(rows)
+
+    def _written(self, rows: bool) -> dict[str, Any]:
+        assert self.output is not None  # because nothing was written
         shown = "It shows real rows to whoever opens it." if rows else "It holds no row of the data."
         size = self.output.stat().st_size
         line(f"Wrote {self.output} ({readable_bytes(size)}). {shown}")

@@ -35,11 +35,20 @@ def export(
 
     [cyan]krepes export model.krepes -o model.onnx[/]
     """
+    if output.suffix.lower() not in (".onnx", ".html", ".htm"):
+        raise ValueError(f"{output.name}: expected a name that ends in .onnx, or in .html for a page.")
     check_writable(output, overwrite)
     from krepes import load
+    from krepes.one_pass import OnePassEstimator
 
     fitted = load(model, device="cpu")
-    if output.suffix.lower() in (".html", ".htm"):
+    page = output.suffix.lower() in (".html", ".htm")
+    chosen: dict[str, Any] = {"data": data, "confidence": confidence}
+    if not isinstance(fitted, OnePassEstimator):
+        if page or chosen != {"data": None, "confidence": None}:
+            raise ValueError("Clusters are written as ONNX files, without --data and --confidence.")
+        chosen = {}
+    if page:
         if confidence is not None:
             raise ValueError("--confidence is for ONNX files: a page has no intervals.")
         from krepes.report.scoring_page import write_scoring_page
@@ -50,7 +59,7 @@ def export(
     else:
         from krepes.export.onnx_file import OPSET, description_of
 
-        fitted.to_onnx(output, data=data, confidence=confidence, overwrite=overwrite)
+        fitted.to_onnx(output, **chosen, overwrite=overwrite)
         about = description_of(output)
         names = {"inputs": _named(about["inputs"]), "outputs": ", ".join(about["outputs"])}
         shown = {"model": about["model"], **names, "opset": str(OPSET)}
@@ -81,6 +90,7 @@ def serve(
     [cyan]krepes serve model.krepes --port 8000[/]
     """
     from krepes import load
+    from krepes.one_pass import OnePassEstimator
     from krepes.serving.server import Limits, application, is_loopback
 
     token = os.environ.get(TOKEN) or None
@@ -90,7 +100,10 @@ def serve(
             "requests then send as 'Authorization: Bearer TOKEN'."
         )
     limits = Limits(body_bytes=most_bytes, rows=most_rows, seconds=float(seconds))
-    app = application(load(model, device="cpu"), limits, token)
+    fitted = load(model, device="cpu")
+    if not isinstance(fitted, OnePassEstimator):
+        raise ValueError(f"A {type(fitted).__name__} is not served; write it as an ONNX file, krepes export.")
+    app = application(fitted, limits, token)
     import uvicorn
 
     line(f"Serving {model} at http://{host}:{port}, described at /docs. Ctrl-C ends it.")

@@ -123,12 +123,18 @@ const OPERATIONS = {
   },
 };
 
-function score(row) { // {input: number, word or list of numbers} -> {output: list}
+function numeric(v) { // dates become seconds since 1970, as the clock shows them
+  if (v === null || v === "" || v === undefined) return NaN;
+  if (typeof v !== "string" || !Number.isNaN(+v)) return +v;
+  const clock = v.replace(/(Z|[+-]\d\d:?\d\d)$/, "");
+  return Date.parse(clock.length > 10 ? `${clock}Z` : clock) / 1000;
+}
+function score(row) { // {input: number, word, date or list of numbers} -> {output: list}
   const known = new Map(constants);
   for (const port of page.inputs) {
     const given = row[port.name];
     if (port.dtype === "string") known.set(port.name, { shape: [1, 1], data: [given ?? ""] });
-    else known.set(port.name, { shape: [1, ...port.shape], data: Float64Array.from([given].flat(3), (v) => (v === null || v === "" || v === undefined ? NaN : +v)) });
+    else known.set(port.name, { shape: [1, ...port.shape], data: Float64Array.from([given].flat(3), numeric) });
   }
   for (const step of page.steps) {
     const given = step.inputs.map((name) => known.get(name));
@@ -145,14 +151,24 @@ const element = (kind, settings = {}, ...inside) => {
   return made;
 };
 const row = {}, shown = [];
+let before = {}; // what was said of the row that changes are compared with
 function show(number) { return typeof number === "number" ? String(+number.toPrecision(5)) : String(number); }
 
+const isDate = (port) => port.meaning.startsWith("seconds since 1970");
+const dateOf = (seconds) => new Date(1000 * Math.round(seconds)).toISOString().slice(0, 19);
+
 function numberField(port) {
+  const dated = isDate(port), written = dated ? dateOf : show;
   const slider = element("input", { type: "range", min: port.low, max: port.high, step: "any", ariaLabel: port.name });
-  const box = element("input", { type: "number", step: "any", placeholder: "missing", ariaLabel: `${port.name}, number` });
-  slider.oninput = () => { row[port.name] = +slider.value; box.value = show(+slider.value); update(); };
-  box.oninput = () => { row[port.name] = box.value === "" ? null : +box.value; if (box.value !== "") slider.value = box.value; update(); };
-  shown.push(() => { const v = row[port.name]; box.value = v === null ? "" : show(v); if (v !== null) slider.value = v; });
+  const box = element("input", { type: dated ? "datetime-local" : "number", step: dated ? "1" : "any", placeholder: "missing", ariaLabel: `${port.name}, ${dated ? "date" : "number"}` });
+  slider.oninput = () => { row[port.name] = dated ? dateOf(+slider.value) : +slider.value; box.value = written(+slider.value); update(); };
+  box.oninput = () => { row[port.name] = box.value === "" ? null : dated ? box.value : +box.value; if (box.value !== "") slider.value = numeric(box.value); update(); };
+  shown.push(() => {
+    const v = numeric(row[port.name]);
+    if (dated && !Number.isNaN(v)) row[port.name] = dateOf(v);
+    box.value = Number.isNaN(v) ? "" : written(v);
+    if (!Number.isNaN(v)) slider.value = v;
+  });
   return [slider, box];
 }
 function wordField(port) {
@@ -196,12 +212,13 @@ function controls() {
     inputs.append(element("div", { className: "field" }, element("span", { textContent: port.name, title: `${port.name}: ${port.meaning}` }), ...parts));
   }
 }
-function bars(names, values) {
+const was = (now, earlier) => element("span", { className: "was", textContent: earlier === undefined || show(now) === show(earlier) ? "" : `was ${show(earlier)}` });
+function bars(names, values, earlier = []) {
   const most = Math.max(...values.map(Math.abs), 1e-300), body = element("tbody");
   names.forEach((name, i) => {
     const bar = element("div", { className: values[i] < 0 ? "bar against" : "bar" });
     bar.style.width = `${100 * Math.abs(values[i]) / most}%`;
-    body.append(element("tr", {}, element("td", { textContent: name }), element("td", {}, bar), element("td", { className: "number", textContent: show(values[i]) })));
+    body.append(element("tr", {}, element("td", { textContent: name }), element("td", {}, bar), element("td", { className: "number" }, was(values[i], earlier[i]), " ", show(values[i]))));
   });
   return body;
 }
@@ -211,9 +228,13 @@ function update() {
   outputs.replaceChildren();
   for (const [name, values] of Object.entries(found)) {
     if (name === "kernel_values") continue;
-    if (name === "probabilities") outputs.append(element("table", {}, bars(page.classes.map(String), values)));
-    else if (values.length > 1) outputs.append(element("h2", { textContent: name }), element("table", {}, bars(values.map((_, i) => String(i)), values.slice(0, 16))));
-    else outputs.append(element("p", { className: "big", textContent: `${name}: ${show(values[0])}` }));
+    const earlier = before[name] ?? [];
+    if (name === "probabilities") outputs.append(element("table", {}, bars(page.classes.map(String), values, earlier)));
+    else if (values.length > 1) {
+      const first = values.slice(0, 16), title = first.length < values.length ? `${name}, the first 16 of ${values.length} numbers` : name;
+      outputs.append(element("h2", { textContent: title }), element("table", {}, bars(first.map((_, i) => String(i)), first, earlier)));
+    }
+    else outputs.append(element("p", { className: "big" }, `${name}: ${show(values[0])} `, was(values[0], earlier[0])));
   }
   if (page.coefficients) explain(found);
   document.getElementById("pasted").value = JSON.stringify(row);
@@ -226,6 +247,7 @@ function explain(found) {
   const best = adds.map((_, j) => j).sort((a, b) => Math.abs(adds[b]) - Math.abs(adds[a])).slice(0, 8);
   const names = best.map((j) => (page.rows ? `row ${page.rows[j]}` : `landmark ${j}`));
   document.getElementById("explained").textContent = found.probabilities ? `to the score of ${page.classes[of]}` : found.embedding ? `to component ${of}` : "to the prediction, in standard units";
+  document.getElementById("explained").append(" (exact terms of a sum; those of similar landmarks cancel)");
   document.getElementById("landmarks").replaceChildren(bars(names, best.map((j) => adds[j])));
 }
 function take(given) {
@@ -234,8 +256,10 @@ function take(given) {
     row[port.name] = given[port.name];
   }
   shown.forEach((each) => each());
-  update();
+  compare();
 }
+function compare() { before = score(row); update(); }
+document.getElementById("compare").onclick = compare;
 document.getElementById("pasted").onchange = (event) => {
   try { take(JSON.parse(event.target.value)); } catch (error) { document.getElementById("problem").textContent = `This row cannot be read: ${error.message}`; }
 };
