@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from command_line import run
 from krepes import KernelEmbedding
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, NoveltyDetector
 
@@ -120,6 +121,17 @@ def test_limits_and_token(model):
     assert slow.post("/predict", json={"rows": row}).status_code == 408
     full = TestClient(application(model, Limits(waiting=0)))
     assert full.post("/predict", json={"rows": row}).status_code == 429
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--port", -5), ("--port", 99999), ("--most-rows", 0), ("--most-bytes", -1), ("--seconds", 0)],
+)
+def test_limits_that_let_nothing_in_are_refused(option, value, tmp_path):
+    """A port that is none was an error of asyncio, and the other servers answered nobody."""
+    (tmp_path / "m.krepes").touch()
+    said = run("serve", tmp_path / "m.krepes", option, value, code=1)
+    assert f"{option}={value}" in said
 
 
 def test_another_host_needs_a_token(model, tmp_path):

@@ -37,9 +37,10 @@ def export(
     [cyan]krepes export model.krepes -o model.onnx[/]
     """
     check_writable(output, overwrite)
-    from krepes import load
+    from krepes.cli.opening import load_model
+    from krepes.one_pass import OnePassEstimator
 
-    fitted = load(model, device="cpu")
+    fitted = load_model(model, "cpu", OnePassEstimator, made_by="fit")
     if output.suffix.lower() in (".html", ".htm"):
         if confidence is not None:
             raise ValueError("--confidence is for ONNX files: a page has no intervals.")
@@ -84,9 +85,14 @@ def serve(
 
     [cyan]krepes serve model.krepes --port 8000[/]
     """
-    from krepes import load
+    from krepes.base.validation import check_count, check_number
+    from krepes.cli.opening import load_model
+    from krepes.one_pass import OnePassEstimator
     from krepes.serving.server import Limits, application, is_loopback
 
+    check_number("--port", port, least=1, most=65535)
+    for name, value in {"--most-rows": most_rows, "--most-bytes": most_bytes, "--seconds": seconds}.items():
+        check_count(name, value)
     token = os.environ.get(TOKEN) or None
     if token is None and not is_loopback(host):
         raise ValueError(
@@ -94,10 +100,10 @@ def serve(
             "requests then send as 'Authorization: Bearer TOKEN'."
         )
     limits = Limits(body_bytes=most_bytes, rows=most_rows, seconds=float(seconds))
-    app = application(load(model, device="cpu"), limits, token)
+    app = application(load_model(model, "cpu", OnePassEstimator, made_by="fit"), limits, token)
     import uvicorn
 
-    line(f"Serving {model} at http://{host}:{port}, description_of at /docs. Ctrl-C ends it.")
+    line(f"Serving {model} at http://{host}:{port}, description at /docs. Ctrl-C ends it.")
     example = f"curl -s http://{host}:{port}/schema"
     line(f"Next: {example}")
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_keep_alive=10)
