@@ -251,8 +251,8 @@ class Patches(Kernel):
         if self.center_ is not None and self.scale_ is not None:
             if found.shape[1] != len(self.center_):
                 raise ValueError(
-                    f"Pictures of shape {tuple(X.shape[1:])} have {found.shape[1]} features, those of the fit had "
-                    f"{len(self.center_)}: give pictures of their size, or fit with a number of cells, such as cells=2."
+                    f"Pictures of shape {tuple(X.shape[1:])} have {found.shape[1]} features, those of the fit "
+                    f"had {len(self.center_)}: give pictures of their size, or fit with a number, cells=2."
                 )
             found = found.sub_(self.center_.to(found)).mul_(self.scale_.to(found))
         if isinstance(X, Tensor) and found.nbytes <= KEPT_BYTES:

@@ -146,8 +146,8 @@ def _root(K: Tensor) -> Tensor:
         if not failed.item():
             return L
     raise ValueError(
-        "The kernel between points of the sample is not positive definite. A row far from all others leaves the others "
-        "too few digits: leave it out, or try another kernel."
+        "The kernel between points of the sample is not positive definite. A row far from all others leaves "
+        "the others too few digits: leave it out, or try another kernel."
     )
 
 
