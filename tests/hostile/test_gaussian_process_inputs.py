@@ -94,7 +94,9 @@ def test_a_few_rows(n, options):
 
 
 @pytest.mark.parametrize("value", [0.0, 7.0, 1e6])
-@pytest.mark.parametrize("options", [{}, FIXED, GIVEN], ids=["default", "fixed", "given"])
+@pytest.mark.parametrize(
+    "options", [{}, FIXED, GIVEN, {"local": True}], ids=["default", "fixed", "given", "cells"]
+)
 def test_a_constant_target_is_predicted(value, options):
     model = GaussianProcessRegressor(**{"random_state": 0, **options}).fit(REST, np.full(150, value))
     mean, std = model.predict(REST, return_std=True)

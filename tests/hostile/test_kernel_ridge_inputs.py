@@ -254,6 +254,15 @@ def test_scales_of_columns(name, dtype):
     assert score > (0.6 if name in ("true and false", "one outlier", "wide", "uneven") else 0.85)
 
 
+@pytest.mark.parametrize("local", [False, True])
+def test_a_row_that_leaves_no_digits_to_the_others_is_named(local):
+    """R4: distances of the others are rounded away, and their kernel matrix has negative eigenvalues."""
+    rows = np.random.default_rng(0).normal(size=(501, 4))
+    rows[-1] = 1e9
+    with refuses(ValueError, "far from all others", "leave it out"):
+        KernelRidgeRegressor(kernel="gaussian", local=local, random_state=0).fit(rows, np.sin(2 * rows[:, 0]))
+
+
 def test_a_frame_with_text_and_gaps():
     frame = pd.DataFrame(REST, columns=list("abc")).assign(
         kind=np.array(["u", "v", None], dtype=object)[codes]

@@ -8,9 +8,13 @@ import polars as pl
 import pytest
 import torch
 
+from krepes import KernelEmbedding
+from krepes.alignment import prune_ensemble
 from krepes.evaluation import estimator_probe, ridge_probe
-from krepes.kernels import EmpiricalNTK, Gaussian, GlobalAlignment, Gower, Laplacian, NGrams
-from krepes.machines import KernelRidgeRegressor
+from krepes.explain import explain
+from krepes.features import learn_patches
+from krepes.kernels import EmpiricalNTK, Gaussian, GlobalAlignment, Gower, Laplacian, NGrams, Patches
+from krepes.machines import KernelRidgeRegressor, NoveltyDetector
 from krepes.networks import MLP
 from refusals import refuses
 
@@ -84,3 +88,59 @@ def test_a_network_takes_numbers_in_an_array_of_objects():
     torch.testing.assert_close(kernel(Z.astype(object)), kernel(Z))
     with refuses(TypeError, "number"):
         kernel(np.array([["a", 1.0, 2.0]], dtype=object))
+
+
+PICTURES = np.random.default_rng(0).random((20, 12, 12))
+
+
+@pytest.mark.parametrize("n_patches", [8193, 10**9])
+def test_dictionaries_that_never_end_are_refused(n_patches):
+    """All patches were taken, and the root of their kernel matrix took minutes that nothing could interrupt."""
+    with refuses(ValueError, f"n_patches={n_patches}", "8192"):
+        Patches(n_patches).fitted(PICTURES)
+
+
+def test_pictures_of_another_kind_than_the_fit_are_named():
+    kernel = Patches(8).fitted(PICTURES)
+    assert kernel(PICTURES[:2], PICTURES).shape == (2, 20)
+    with refuses(ValueError, "(8, 8, 1)", "32 features", "72"):
+        kernel(PICTURES[:2, :8, :8, None], PICTURES)
+    with refuses(ValueError, "1 × 12 pixels", "side 3"):
+        kernel(PICTURES[:2, :1], PICTURES)
+    with refuses(ValueError, "NaN"):
+        kernel(np.where(PICTURES > 0.9, np.nan, PICTURES), PICTURES)
+    with refuses(ValueError, "(4,)", "(5,)", "(5, 3)"):
+        kernel.contributions(PICTURES[:3], PICTURES[:5], torch.ones(4))
+
+
+@pytest.mark.parametrize("kernel", ["patches", Gaussian(), Patches])
+def test_only_patches_are_learned(kernel):
+    with refuses(TypeError, "kernel=", "Patches(...)"):
+        learn_patches(PICTURES, kernel)
+
+
+@pytest.mark.parametrize("seed", [None, "a", -1, np.random.default_rng(0)])
+def test_patches_are_learned_from_a_seed(seed):
+    with refuses(ValueError, "random_state=", "integer"):
+        learn_patches(PICTURES, Patches(8), random_state=seed)
+
+
+def test_a_class_is_for_classifiers():
+    """It was passed over in silence."""
+    for model in (KernelEmbedding(2, n_landmarks=5), NoveltyDetector(n_landmarks=5)):
+        with refuses(ValueError, "label=1", type(model).__name__):
+            explain(model.fit(np.tile(Z, (3, 1))), Z, label=1)
+
+
+@pytest.mark.parametrize("rows", [Z.tolist(), None, Z])
+def test_a_module_takes_tensors(rows):
+    module = KernelRidgeRegressor(local=False).fit(Z, Z[:, 0]).as_module()
+    with refuses(TypeError, type(rows).__name__, "tensor"):
+        module(rows)
+
+
+def test_members_of_one_name_are_refused():
+    """They were kept, and `predict` raised an error of another package."""
+    frame = pd.DataFrame(Z, columns=["a", "b", "a"])
+    with refuses(ValueError, "several columns", "'a'"):
+        prune_ensemble(frame, y=Z[:, 0])

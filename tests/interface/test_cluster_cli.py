@@ -10,6 +10,8 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from command_line import run as command
+from command_line import words
+from krepes.clustering import SubspaceClustering
 
 run = partial(command, "cluster")
 
@@ -63,3 +65,14 @@ def test_parameters_reach_the_estimator(planes):
         *common, "--coding", "matching-pursuit", "--set", "projection=None", "--set", "truncation=None"
     )
     assert "estimated" in run(planes / "planes.npz", "-o", planes / "c.npy", "--force")
+
+
+@pytest.mark.parametrize("verb", ["info", "serve", "predict"])
+def test_commands_for_other_models_say_what_saved_clusters_are_for(planes, verb, monkeypatch):
+    """Raw errors, or the advice to use the command that was used."""
+    monkeypatch.chdir(planes)
+    SubspaceClustering(2, n_iterations=1).fit(np.load("planes.npz")["X"]).save("c.krepes")
+    more = ["planes.npz", "-o", "p.csv"] if verb == "predict" else []
+    said = words(command(verb, "c.krepes", *more, code=1))
+    assert "SubspaceClustering" in said
+    assert "krepes.load('c.krepes').predict(X)" in said

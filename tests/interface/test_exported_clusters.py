@@ -61,7 +61,7 @@ def test_a_saved_clustering_is_exported_and_nothing_else(tmp_path):
     for wrong in (["-o", tmp_path / "page.html"], ["-o", tmp_path / "c.onnx", "--confidence", "0.9"]):
         assert "Clusters are written as ONNX files" in words(command("export", saved, *wrong, code=1))
     assert "ends in .onnx" in words(command("export", saved, "-o", tmp_path / "clusters.pt", code=1))
-    assert "SubspaceClustering is not served" in words(command("serve", saved, code=1))
+    assert "holds a SubspaceClustering" in words(command("serve", saved, code=1))
 
 
 def test_codings_without_coefficients_are_refused_by_name(tmp_path):

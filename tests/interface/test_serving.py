@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from scipy.sparse import csr_matrix
 
+from command_line import run
 from krepes import KernelEmbedding
 from krepes.machines import KernelRidgeClassifier, KernelRidgeRegressor, NoveltyDetector
 
@@ -162,6 +163,17 @@ def test_rows_that_took_too_long_keep_their_place_until_they_are_done(model, mon
         found = [client.post("/predict", json={"rows": row}).status_code for _ in range(8)]
     assert set(found) == {408}
     assert max(most) == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--port", -5), ("--port", 99999), ("--most-rows", 0), ("--most-bytes", -1), ("--seconds", 0)],
+)
+def test_limits_that_let_nothing_in_are_refused(option, value, tmp_path):
+    """A port that is none was an error of asyncio, and the other servers answered nobody."""
+    (tmp_path / "m.krepes").touch()
+    said = run("serve", tmp_path / "m.krepes", option, value, code=1)
+    assert f"{option}={value}" in said
 
 
 def test_another_host_needs_a_token(model, tmp_path):

@@ -85,6 +85,8 @@ def load_model(path: Path, device: str, *kinds: type[M], made_by: str = "") -> M
 def other_use(model: OnePassEstimator, path: Path) -> str:
     """What a file holds, and what it is for."""
     kind = type(model).__name__
+    if not isinstance(model, OnePassEstimator):
+        return f"{path} holds a {kind}: in Python, krepes.load({str(path)!r}).predict(X) labels new rows."
     return f"{path} holds a {kind}: use `krepes {USES.get(kind, 'predict')} {path} DATA -o FILE`."
 
 

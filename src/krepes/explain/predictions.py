@@ -114,6 +114,8 @@ def explain(
     ([0, 0, 0], True)
     """
     check_count("n_top", n_top)
+    if label is not None and not isinstance(getattr(model, "targets_", None), Classes):
+        raise ValueError(f"label={label!r:.60}: a class is for classifiers; got a {type(model).__name__}.")
     if isinstance(model, NoveltyDetector):
         return model.explain(X, n_landmarks=n_top)
     kept = TrainingRows.kept_by(model) if isinstance(model, RidgeMachine) else None

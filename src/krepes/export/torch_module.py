@@ -81,6 +81,8 @@ class KernelModule(nn.Module):
 
     def _laid_out(self, X: Tensor) -> Tensor:
         """Rows in the layout of the program; pictures may have their channels first."""
+        if not isinstance(X, Tensor):
+            raise TypeError(f"X is a {type(X).__name__}; a module takes a tensor, torch.as_tensor(X).")
         shape, given = tuple(self._input.shape), tuple(X.shape[1:])
         if given == shape:
             return X

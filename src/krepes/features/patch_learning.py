@@ -134,16 +134,20 @@ def learn_patches(
     """
     check_count("n_components", n_components)
     check_number("regularization", regularization, least=0)
+    check_count("random_state", random_state, least=0)
+    kernel = Patches() if kernel is None else kernel
+    if not isinstance(kernel, Patches):
+        raise TypeError(f"kernel={kernel!r:.60}: expected Patches(...), whose patches are described.")
     solved = as_loss(loss)
     solved.require("minimiser")
     run = Run(
         as_engine(engine),
         display(verbose),
         Placement(torch.float32, torch.device("cpu")),
-        int(random_state),
+        random_state,
     )
     data = FitData.open(X)
-    space = prepare(data, Spec(kernel or Patches(), "uniform", 2), run)
+    space = prepare(data, Spec(kernel, "uniform", 2), run)
     fitted = space.kernel
     assert isinstance(fitted, Patches)
     reader = data.reader(space.inputs, run.placement)

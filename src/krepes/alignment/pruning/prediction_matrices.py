@@ -144,7 +144,14 @@ def check_member_outputs(given: MemberOutputs) -> None:
 def column_names(P: Numbers) -> list[str] | None:
     """The names of a frame's columns (pandas, polars); None of other arrays."""
     columns = getattr(P, "columns", None)
-    return None if columns is None else [str(name) for name in columns]
+    if columns is None:
+        return None
+    names = [str(name) for name in columns]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(
+            f"The frame has several columns named {', '.join(map(repr, twice))}: a name is of one member."
+        )
+    return names
 
 
 def columns_of(

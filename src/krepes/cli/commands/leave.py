@@ -89,10 +89,14 @@ def serve(
 
     [cyan]krepes serve model.krepes --port 8000[/]
     """
-    from krepes import load
+    from krepes.base.validation import check_count, check_number
+    from krepes.cli.opening import load_model
     from krepes.one_pass import OnePassEstimator
     from krepes.serving.server import Limits, application, is_loopback
 
+    check_number("--port", port, least=1, most=65535)
+    for name, value in {"--most-rows": most_rows, "--most-bytes": most_bytes, "--seconds": seconds}.items():
+        check_count(name, value)
     token = os.environ.get(TOKEN) or None
     if token is None and not is_loopback(host):
         raise ValueError(
@@ -100,10 +104,7 @@ def serve(
             "requests then send as 'Authorization: Bearer TOKEN'."
         )
     limits = Limits(body_bytes=most_bytes, rows=most_rows, seconds=float(seconds))
-    fitted = load(model, device="cpu")
-    if not isinstance(fitted, OnePassEstimator):
-        raise ValueError(f"A {type(fitted).__name__} is not served; write it as an ONNX file, krepes export.")
-    app = application(fitted, limits, token)
+    app = application(load_model(model, "cpu", OnePassEstimator, made_by="fit"), limits, token)
     import uvicorn
 
     line(f"Serving {model} at http://{host}:{port}, described at /docs. Ctrl-C ends it.")

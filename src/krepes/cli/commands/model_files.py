@@ -40,12 +40,13 @@ _PARTS = {
 @command
 def info(model: options.Model, verbose: options.Verbose = False) -> dict[str, Any]:
     """Show what a model is, which columns it uses, and what its file holds."""
-    from krepes import load
     from krepes.base.storage.model_file import read, sizes
     from krepes.cli import describe
+    from krepes.cli.opening import load_model
+    from krepes.one_pass import OnePassEstimator
     from krepes.report.facts import model_facts
 
-    fitted = load(model, device="cpu")
+    fitted = load_model(model, "cpu", OnePassEstimator, made_by="fit")
     header, _ = read(model)
     size = model.stat().st_size
     written = f"krepes {header['version']}, format {header['format']}"

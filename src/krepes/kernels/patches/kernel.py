@@ -45,6 +45,7 @@ from krepes.kernels.patches.pooling import bells, map_of, means
 POOLINGS = ("average", "gaussian")
 PRECISIONS = {"single": torch.float32, "double": torch.float64}
 LEARNED_FROM = 2000  # pictures
+MOST_PATCHES = 8192  # because Z^(-1/2) takes m^3 operations
 STEEPEST = 50  # bandwidth: its exponential is a number of single precision
 KEPT_BYTES = 2**30  # features of the last pictures that are kept
 LEARNED = ("layers_", "center_", "scale_")
@@ -58,7 +59,7 @@ class Patches(Kernel):
     Parameters
     ----------
     n_patches : int, default=512
-        Entries of the dictionary; more are better, and slower.
+        Entries of the dictionary, at most 8192; more are better, and slower.
     side : int or "auto", default="auto"
         Pixels of a patch's side; "auto" is 6, less for pictures below 24 pixels.
     cells : int or "auto", default="auto"
@@ -231,6 +232,11 @@ class Patches(Kernel):
             return last[2]
         found = torch.stack([self._pooled(images) for images in self._read(X)]).mean(0)
         if self.center_ is not None and self.scale_ is not None:
+            if found.shape[1] != len(self.center_):
+                raise ValueError(
+                    f"Pictures of shape {tuple(X.shape[1:])} have {found.shape[1]} features, those of the fit "
+                    f"had {len(self.center_)}: give pictures of their size, or fit with a number, cells=2."
+                )
             found = found.sub_(self.center_.to(found)).mul_(self.scale_.to(found))
         if isinstance(X, Tensor) and found.nbytes <= KEPT_BYTES:
             self._last = weakref.ref(X), X._version, found
@@ -255,7 +261,12 @@ class Patches(Kernel):
             Coefficients; a column for every picture of X.
         """
         left, right = self.features(X).double(), self.features(Y).double()
-        A = torch.as_tensor(A, dtype=torch.float64).reshape(len(right), -1).expand(-1, len(left))
+        A = torch.as_tensor(A, dtype=torch.float64)
+        if A.shape not in ((len(right),), (len(right), len(left))):
+            raise ValueError(
+                f"A has shape {tuple(A.shape)}; expected {(len(right),)}, or {(len(right), len(left))}."
+            )
+        A = A.reshape(len(right), -1).expand(-1, len(left))
         if isinstance(self.top, Linear):
             directions = A.mT @ right
         else:
@@ -320,6 +331,7 @@ class Patches(Kernel):
 
     def _check(self) -> None:
         check_count("n_patches", self.n_patches)
+        check_number("n_patches", self.n_patches, most=MOST_PATCHES)
         if self.side != "auto":
             check_count("side", self.side)
         if self.cells != "auto":

@@ -110,6 +110,11 @@ class PatchLayer(Component):
 
     def _padded(self, images: Tensor) -> Tensor:
         around = ((self.side - 1) // 2, self.side // 2) * 2
+        if self.side // 2 >= min(images.shape[1:3]):
+            height, width = images.shape[1:3]
+            raise ValueError(
+                f"Pictures of {height} × {width} pixels are too small for patches of side {self.side}."
+            )
         padded = functional.pad(images.permute(0, 3, 1, 2), around, mode="reflect")
         return padded.permute(0, 2, 3, 1).contiguous()
 

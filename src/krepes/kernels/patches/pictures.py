@@ -28,6 +28,8 @@ def as_pictures(X: Any, shape: Sequence[int] | None) -> Tensor:
             X = torch.as_tensor(writable(np.asarray(X)))
         except (TypeError, ValueError, RuntimeError):
             raise TypeError("Patches are parts of pictures: give arrays (n, h, w) or (n, h, w, c).") from None
+        if not bool(torch.isfinite(X).all()):
+            raise ValueError("The pictures hold NaN or infinite numbers: fill them in, or leave them out.")
     X = X if X.is_floating_point() else X.float()
     if X.ndim == 2 and shape is not None:
         if X.shape[1] != math.prod(shape):

@@ -19,6 +19,8 @@ from torch import Tensor
 from krepes.machines.cells.cell_model import CellModel, by_cell
 from krepes.machines.cells.cell_solver import CellSolver
 
+LEAST = 1e-20  # amplitude: of targets that are all the same, errors of rows left out are zero
+
 
 def variances_in_cells(solver: CellSolver, model: CellModel, X: Tensor) -> Tensor:
     """k(x, x) - k_x^T C^-1 k_x of rows X, (b, d), in double precision; the mean over partitions, (b,)."""
@@ -42,7 +44,7 @@ def variances_in_cells(solver: CellSolver, model: CellModel, X: Tensor) -> Tenso
 def left_out_amplitude(model: CellModel, rows: Tensor) -> float:
     """Of rows left out; `rows` are the global indices of all, (n,)."""
     products = [part.left_coefficients(rows) * part.left_errors for part in model.partitions]
-    return torch.stack(products).mean().item()
+    return max(torch.stack(products).mean().item(), LEAST)
 
 
 def log_likelihood(model: CellModel, amplitude: float, n_outputs: int) -> float:

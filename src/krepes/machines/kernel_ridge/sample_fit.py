@@ -140,12 +140,15 @@ class SampleFit:
 
 def _root(K: Tensor) -> Tensor:
     """L with L L^T = K, up to a little jitter; K is overwritten."""
-    K.diagonal().add_(JITTER * K.diagonal().mean())
-    L, failed = torch.linalg.cholesky_ex(K)
-    if failed.item():
-        K.diagonal().add_(1e4 * JITTER * K.diagonal().mean())
-        L = torch.linalg.cholesky(K)
-    return L
+    for jitter in (JITTER, 1e4 * JITTER):
+        K.diagonal().add_(jitter * K.diagonal().mean())
+        L, failed = torch.linalg.cholesky_ex(K)
+        if not failed.item():
+            return L
+    raise ValueError(
+        "The kernel between points of the sample is not positive definite. A row far from all others leaves "
+        "the others too few digits: leave it out, or try another kernel."
+    )
 
 
 def in_metric(sample: Sample, kernel: Kernel, M: np.ndarray | None) -> InMetric:
