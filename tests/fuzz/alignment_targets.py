@@ -22,6 +22,7 @@ from krepes.alignment import (
     cka_test,
     combine_kernels,
     combine_sketches,
+    compare_networks,
     h_score,
     iter_layers,
     layer_names,
@@ -216,7 +217,7 @@ def ranking(draw: Draw) -> Any:
 NETWORK = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
 
 
-@target("iter_layers", "layer_names", "sketch_layers", weight=1)
+@target("iter_layers", "layer_names", "sketch_layers", "compare_networks", "NetworkComparison", weight=1)
 def layers(draw: Draw) -> Any:
     X = draw(
         often(
@@ -232,7 +233,8 @@ def layers(draw: Draw) -> Any:
     outputs = list(iter_layers(network, X, chosen, batch_rows=size))
     y = draw(st.one_of(st.none(), labels(n_rows(X))))
     sketch = sketch_layers(network, X, y, chosen, batch_rows=size, sketch=SketchedCKA(16))
-    return outputs, layer_names(network), sketch.names
+    compared = compare_networks(network, NETWORK, X, first_layers=chosen, batch_rows=size, n_buckets=16)
+    return outputs, layer_names(network), sketch.names, compared.closest(), str(compared)
 
 
 @target("plot_alignment", weight=0.3)

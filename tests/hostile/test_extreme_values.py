@@ -43,6 +43,7 @@ from krepes.alignment import (
     cka_test,
     combine_kernels,
     combine_sketches,
+    compare_networks,
     h_score,
     iter_layers,
     layer_names,
@@ -378,6 +379,9 @@ OF_ROWS: dict[str, list[Call]] = {
         Call(lambda Z: prune_ensemble(Z, y=Y), nan=True),
         Call(lambda Z: prune_ensemble(np.stack([X, F[:, [0, 1, 1]]], axis=1), y=Z), nan=True),
         Call(lambda Z: prune_ensemble(RandomForestClassifier(4, random_state=0).fit(X, Y), Z, Y), nan=True),
+    ],
+    "compare_networks": [
+        Call(lambda Z: compare_networks(NETWORK, NETWORK, Z, n_buckets=16).values, nan=True),
     ],
     "sketch_layers": [
         Call(lambda Z: sketch_layers(NETWORK, Z, Y, sketch=SketchedCKA(16)).table(), nan=True),

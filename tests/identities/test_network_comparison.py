@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from krepes.alignment import LayerTransferClassifier, cka, compare, iter_layers
+from krepes.alignment import LayerTransferClassifier, cka, compare_networks, iter_layers
 from refusals import refuses
 
 WORDS, LENGTH, WIDTH = 13, 7, 8
@@ -92,7 +92,7 @@ def test_a_map_of_two_networks_is_the_alignment_of_their_layers():
     X = torch.randn(3000, 6)
     first = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 4))
     second = nn.Sequential(nn.Linear(6, 9), nn.Sigmoid())
-    found = compare(first, second, DataLoader(TensorDataset(X), batch_size=500), n_buckets=512)
+    found = compare_networks(first, second, DataLoader(TensorDataset(X), batch_size=500), n_buckets=512)
     assert (found.first_layers, found.second_layers) == (["0", "1", "2"], ["0", "1"])
     assert found.n_rows == 3000
     ours, theirs = outputs(first, X), outputs(second, X)
@@ -105,6 +105,6 @@ def test_a_map_of_two_networks_is_the_alignment_of_their_layers():
 
 
 def test_a_network_is_most_like_itself_layer_by_layer(encoder, sentences):
-    found = compare(encoder, encoder, sentences)
+    found = compare_networks(encoder, encoder, sentences)
     assert found.closest() == {name: name for name in found.first_layers}
     np.testing.assert_allclose(found.values.diagonal(), 1.0, atol=1e-12)

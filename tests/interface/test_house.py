@@ -83,6 +83,8 @@ SHARED = {
     "column_values": "of an Arrow column, and what columns add to a prediction",
     "load_model": "of a file, and of MLflow's store",
     "normal": "normal draws, of streams and of weights",
+    "one_minus_cosine": "of rows, and the formula of it",
+    "relu_layer": "of arc-cosine kernels, and the formula of it",
 }
 
 

@@ -118,15 +118,16 @@ def test_the_table_says_which_are_sketched_and_leaves_undefined_cells_blank(file
     assert "CKA by" not in run(*names[1:], *labels)
 
 
-def test_columns_left_over_are_told_and_excluded_and_one_dimension_is_a_column(files):
+def test_columns_left_over_are_told_and_excluded_and_one_dimension_is_a_column(files, monkeypatch):
     folder, good, _ = files
-    labels = ("--labels", f"{folder / 'all.npz'}:y")
-    pd.DataFrame(good, columns=["a", "b", "y"]).to_csv(folder / "left.csv", index=False)
-    assert "'y' will be used as a feature" in run(folder / "left.csv", *labels)
-    text = run(folder / "left.csv", *labels, "--exclude", "y", "--exclude", "b")
+    monkeypatch.chdir(folder)
+    labels = ("--labels", "all.npz:y")
+    pd.DataFrame(good, columns=["a", "b", "y"]).to_csv("left.csv", index=False)
+    assert "'y' will be used as a feature" in run("left.csv", *labels)
+    text = run("left.csv", *labels, "--exclude", "y", "--exclude", "b")
     assert "will be used" not in text
-    np.save(folder / "one.npy", good[:, 0])
-    alone = run(folder / "one.npy", *labels)
+    np.save("one.npy", good[:, 0])
+    alone = run("one.npy", *labels)
     assert text.split("left.csv")[-1].split() == alone.split("one.npy")[-1].split()
 
 

@@ -2,7 +2,7 @@
 
 from krepes.alignment.figures import plot_transferability
 from krepes.alignment.inputs import one_hot
-from krepes.alignment.layers.network_comparison import NetworkComparison, compare
+from krepes.alignment.layers.network_comparison import NetworkComparison, compare_networks
 from krepes.alignment.layers.recording import iter_layers, layer_names, sketch_layers
 from krepes.alignment.layers.three_steps import LayerScore
 from krepes.alignment.layers.transfer_classifier import LayerTransferClassifier
@@ -45,7 +45,7 @@ __all__ = [
     "cka_test",
     "combine_kernels",
     "combine_sketches",
-    "compare",
+    "compare_networks",
     "h_score",
     "iter_layers",
     "layer_names",

@@ -63,7 +63,7 @@ class NetworkComparison:
         return text_table([["layer", "most like", "CKA"], *lines])
 
 
-def compare(
+def compare_networks(
     first: nn.Module,
     second: nn.Module,
     X: Any,
@@ -93,7 +93,7 @@ def compare(
     >>> one = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
     >>> turned = nn.Sequential(nn.Linear(3, 8), nn.ReLU())
     >>> _ = turned.load_state_dict(one[:2].state_dict())
-    >>> found = compare(one, turned, X)
+    >>> found = compare_networks(one, turned, X)
     >>> found.values.shape, found.closest()["0"], found.closest()["1"]
     ((3, 2), '0', '1')
     """

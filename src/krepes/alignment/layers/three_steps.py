@@ -144,16 +144,28 @@ def choose_layers(
         found = combine_kernels(features, Y)
         alone = found.alone
         if weighting != "uniform" and found.weights.any():
-            aligned = found.weights
-            if weighting == "mean":  # of kernels with a total variance of 1 each
-                aligned = aligned / (aligned @ variances) + weights / (weights @ variances)
-            weights = aligned / np.linalg.norm(aligned)
+            weights = (
+                found.weights if weighting == "alignment" else mean_shares(weights, found.weights, variances)
+            )
     share = weights * variances
     share = share / share.sum()
     together = np.hstack([Z * np.sqrt(mu) for Z, mu in zip(features.values(), weights) if mu > 0])
     alignment = cka(together, Y) if len(codes) >= FEWEST_ROWS else float("nan")
     scores = zip(features, alone.tolist(), weights.tolist(), share.tolist())
     return [LayerScore(*score) for score in scores], float(alignment)
+
+
+def mean_shares(first: np.ndarray, second: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Weights of 2-norm 1 that give every layer the mean of its shares of the variance with two sets of weights.
+
+    >>> mean_shares(np.array([1.0, 1.0]), np.array([0.0, 1.0]), np.array([1.0, 1.0])).round(3)
+    array([0.316, 0.949])
+    """
+    parts = [weights * variances for weights in (first, second)]
+    share = sum(part / part.sum() for part in parts)
+    weights = np.divide(share, variances, out=np.zeros_like(share), where=variances > 0)
+    weights /= weights.max()
+    return weights / np.linalg.norm(weights)
 
 
 def candidate_kernels(

@@ -36,7 +36,7 @@ class KeptFeatures:
 
 
 @dataclass(frozen=True, eq=False)
-class LeftOut:
+class LeftOutRows:
     """Which of the kept rows are predicted right by a fit without them.
 
     Attributes
@@ -59,11 +59,11 @@ class LeftOut:
         share = (self.right.sum() + 2) / (s + 4)
         return float(np.sqrt(share * (1 - share) / (s + 4)))
 
-    def level_with(self, other: LeftOut) -> bool:
+    def level_with(self, other: LeftOutRows) -> bool:
         """Whether the accuracies on common rows differ by at most two standard errors of their difference.
 
-        >>> one = LeftOut(np.arange(4), np.array([True, True, False, True]))
-        >>> one.level_with(LeftOut(np.arange(4), np.array([True, False, False, True])))
+        >>> one = LeftOutRows(np.arange(4), np.array([True, True, False, True]))
+        >>> one.level_with(LeftOutRows(np.arange(4), np.array([True, False, False, True])))
         True
         """
         _, mine, others = np.intersect1d(self.rows, other.rows, assume_unique=True, return_indices=True)
@@ -81,13 +81,13 @@ def kept_rows(n: int, width: int, seed: int) -> np.ndarray:
     return np.arange(n) if n <= most else np.random.default_rng(seed).permutation(n)[:most]
 
 
-def left_out(kept: KeptFeatures, codes: np.ndarray, n_classes: int) -> LeftOut:
+def left_out_rows(kept: KeptFeatures, codes: np.ndarray, n_classes: int) -> LeftOutRows:
     """Left-out predictions of the kept rows; `codes` are the classes of all rows.
 
     Examples
     --------
     >>> codes = np.arange(8) % 2
-    >>> left_out(KeptFeatures(np.arange(8), codes[:, None] + 0.0), codes, 2).accuracy
+    >>> left_out_rows(KeptFeatures(np.arange(8), codes[:, None] + 0.0), codes, 2).accuracy
     1.0
     """
     order = np.argsort(kept.rows)
@@ -99,6 +99,6 @@ def left_out(kept: KeptFeatures, codes: np.ndarray, n_classes: int) -> LeftOut:
     spread = X.std(axis=0)
     varies = spread > 1e-12
     if not varies.any() or len(rows) < 2:
-        return LeftOut(rows, own == np.bincount(own, minlength=n_classes).argmax())
+        return LeftOutRows(rows, own == np.bincount(own, minlength=n_classes).argmax())
     ridge = LeaveOneOutRidge().fit(X[:, varies] / spread[varies], np.eye(n_classes)[own])
-    return LeftOut(rows, ridge.loo_predictions_.argmax(axis=1) == own)
+    return LeftOutRows(rows, ridge.loo_predictions_.argmax(axis=1) == own)

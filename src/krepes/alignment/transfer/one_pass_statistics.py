@@ -30,7 +30,7 @@ from krepes.alignment.similarity.augmented_grams import AugmentedGrams, unit_of,
 from krepes.alignment.similarity.hsic import unbiased_value
 from krepes.alignment.similarity.sketched_cka import Sketches
 from krepes.alignment.transfer.h_score import h_score_of
-from krepes.alignment.transfer.left_out import KeptFeatures, LeftOut, left_out
+from krepes.alignment.transfer.left_out import KeptFeatures, LeftOutRows, left_out_rows
 from krepes.alignment.transfer.logme import logme_of_moments
 from krepes.alignment.transfer.target_and_chance import TransferTarget
 from krepes.base.accumulator import SumOfValues
@@ -77,7 +77,7 @@ class TransferScores:
     n_rows: int
     width: int
     leep: float = NAN
-    left_out: LeftOut | None = field(default=None, compare=False, repr=False)
+    left_out: LeftOutRows | None = field(default=None, compare=False, repr=False)
 
     @property
     def leave_one_out(self) -> float:
@@ -278,7 +278,7 @@ class TransferStatistics(SumOfValues[TransferSums]):
         if seen.row_sums != _row_sums(np.arange(n)):
             raise ValueError("Some rows were given more than once, and others not at all.")
         cka, target, kept = CONSTANT, self.target, seen.kept
-        judged = None if kept is None else left_out(kept, target.codes, len(target.classes))
+        judged = None if kept is None else left_out_rows(kept, target.codes, len(target.classes))
         found: dict[str, Any] = {"n_rows": n, "width": seen.width, "left_out": judged}
         found |= dict.fromkeys(OF_MOMENTS, NAN)
         wanted = SHRINK.keys() & set(self.names)
