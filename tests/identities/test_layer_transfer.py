@@ -293,7 +293,7 @@ def test_layers_of_few_rows_are_taken_as_they_are(task, monkeypatch):
     whole = LayerTransferClassifier(random_state=0).fit(X, y)
     for name, layer_map in whole._maps.items():
         np.testing.assert_array_equal(layer_map(X[name]).numpy(), X[name])
-    monkeypatch.setattr("krepes.alignment.layers.transfer_classifier.WHOLE_BYTES", 0)
+    monkeypatch.setitem(LayerTransferClassifier.fit.__globals__, "WHOLE_BYTES", 0)
     small = LayerTransferClassifier(random_state=0).fit(X, y)
     same = LayerTransferClassifier(n_features_per_layer=256, random_state=0).fit(X, y)
     np.testing.assert_array_equal(small.decision_function(X), same.decision_function(X))

@@ -20,6 +20,7 @@ from krepes.alignment import (
 )
 from krepes.alignment.similarity.augmented_grams import AugmentedGrams
 from krepes.alignment.similarity.sketched_cka import Sketches
+from krepes.alignment.transfer.left_out import kept_rows
 from krepes.regression import LeaveOneOutRidge
 from krepes.regression.ridge import ALPHAS
 from refusals import refuses
@@ -321,7 +322,7 @@ def test_left_out_accuracy_is_that_of_fits_without_each_row(n, d):
 
 
 def test_left_out_rows_are_the_same_however_features_arrive(monkeypatch):
-    monkeypatch.setattr("krepes.alignment.transfer.left_out.MOST_ROWS", 60)
+    monkeypatch.setitem(kept_rows.__globals__, "MOST_ROWS", 60)
     X, y = problem()
     whole = TransferStatistics(y).update(X).score()
     first, second = (
