@@ -42,8 +42,10 @@ from krepes.alignment.layers.three_steps import (
     LowRankLayer,
     WholeLayer,
     as_landmark_rule,
+    best_kernel,
     candidate_kernels,
     choose_layers,
+    coordinates,
     kernel_ridge,
     low_rank_map,
 )
@@ -53,13 +55,13 @@ from krepes.base.reporting import warn
 from krepes.base.validation import as_array, check_choice, check_count, estimator_rows
 from krepes.kernels import Kernel
 from krepes.landmarks import LandmarkSelector, PivotedCholesky
-from krepes.landmarks.nystrom import NystromMap
 from krepes.networks import Network, as_network
 from krepes.preprocessing.labels import MISSING, encode_labels
 from krepes.regression import LeaveOneOutRidge, TransductiveRidge, temperature
 from krepes.regression.ridge import ALPHAS
 from krepes.regression.transductive import BETAS
 
+WEIGHED_ROWS = 1000  # by which weights of layers are compared
 FEATURES, WHOLE_BYTES = 256, 2**28  # of a layer; of all layers that are taken as they are
 WEIGHTINGS = ("uniform", "alignment", "mean")
 
@@ -116,8 +118,8 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
     alignment_ : float
         Alignment of the weighted layers together with the labels; NaN with fewer than 4 labelled rows.
     left_out_errors_ : {weighting: float}
-        Mean squared leave-one-out errors of one-hot labels, of the weightings that were tried on `selection_rows`;
-        empty if one was asked for.
+        Mean squared leave-one-out errors of one-hot labels with each weighting, on up to 1000 labelled rows; empty if
+        one was asked for.
     alpha_, beta_, temperature_ : float
         beta_ is 0 without unlabelled rows.
     kernel_ : Kernel
@@ -248,35 +250,37 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
         found = {name: choose_layers(low, codes, name) for name in WEIGHTINGS}
         if len(low) == 1:
             return found["uniform"]
-        Y = np.eye(len(self.classes_))[codes]
+        rows = torch.randperm(len(codes), generator=generator)[:WEIGHED_ROWS].numpy()
+        Y = np.eye(len(self.classes_))[codes[rows]]
+        factors = (1.0,) if self.kernel == "auto" else self.lengthscale_factors
         for name, (scores, _) in found.items():
             used = [
                 low[s.layer] * np.sqrt(s.share / low[s.layer].var(axis=0).sum()) for s in scores if s.share
             ]
-            Z = np.hstack(used)
-            left_out = self._ridge(Z, Y, Z[:0], generator)[1].loo_predictions_
-            self.left_out_errors_[name] = float(np.square(left_out - Y).sum(axis=1).mean())
+            Z = np.hstack(used)[rows]
+            Z = coordinates(Z) if self.kernel == "auto" else Z  # its kernels see distances and products only
+            kernels = candidate_kernels(self.kernel, Z, factors, generator)
+            self.left_out_errors_[name] = best_kernel(Z, Y, kernels, self.alphas)[1]
         return found[min(self.left_out_errors_, key=self.left_out_errors_.__getitem__)]
-
-    def _ridge(
-        self, Z: np.ndarray, Y: np.ndarray, free: np.ndarray, generator: torch.Generator
-    ) -> tuple[NystromMap, LeaveOneOutRidge]:
-        """Step 3: features of the kernel with the lowest left-out errors, and ridge regression on them."""
-        rows = torch.as_tensor(np.concatenate([Z, free]))
-        kernels = candidate_kernels(self.kernel, rows.numpy(), self.lengthscale_factors, generator)
-        rule = as_landmark_rule(self.landmarks)
-        # Sums of rows are for layers only, where the kernel is linear.
-        rule = PivotedCholesky() if isinstance(rule, str) else rule
-        return kernel_ridge(
-            Z, Y, kernels, lambda k: rows[rule.select(rows, k, self.n_landmarks, generator)], self.alphas
-        )
 
     def _fit_machine(
         self, Z: np.ndarray, free: np.ndarray, codes: np.ndarray, generator: torch.Generator
     ) -> None:
         """Step 3 for labelled and unlabelled features."""
-        Y = np.eye(len(self.classes_))[codes]
-        self._nystrom, ridge = self._ridge(Z, Y, free, generator)
+        Y, rows = np.eye(len(self.classes_))[codes], torch.as_tensor(np.concatenate([Z, free]))
+        kernels = candidate_kernels(self.kernel, rows.numpy(), self.lengthscale_factors, generator)
+        if (
+            len(Z) <= self.n_landmarks and len(kernels) > 1
+        ):  # every row is a landmark: no need to choose them each time
+            kernels = [
+                best_kernel(coordinates(Z) if self.kernel == "auto" else Z, Y, kernels, self.alphas)[0]
+            ]
+        rule = as_landmark_rule(self.landmarks)
+        # Sums of rows are for layers only, where the kernel is linear.
+        rule = PivotedCholesky() if isinstance(rule, str) else rule
+        self._nystrom, ridge = kernel_ridge(
+            Z, Y, kernels, lambda k: rows[rule.select(rows, k, self.n_landmarks, generator)], self.alphas
+        )
         self.machine_: LeaveOneOutRidge | TransductiveRidge = ridge
         if len(free):  # after the choice of the kernel, in which they have no part
             Phi, unlabelled = (self._nystrom(part).numpy() for part in (Z, free))
