@@ -100,6 +100,12 @@ def test_the_score_of_equal_rows_is_finite(value):
     assert model.score(X) in (0.0, 1.0)
 
 
+def test_the_score_of_rows_whose_squares_vanish_is_a_number():
+    X = np.array([[3.5e-323], [1.5e-323]])
+    model = KernelAutoencoder(2, n_landmarks=6, max_iter=3, random_state=0).fit(X)
+    assert np.isfinite(model.score(X))
+
+
 def test_a_row_unlike_all_others_is_near_the_mean():
     model = KernelAutoencoder(**SMALL).fit(X)
     far = np.full((1, 3), 1e6)

@@ -142,8 +142,9 @@ def test_protocols_say_what_is_wrong(options, message):
 
 def test_grids_are_checked():
     y = np.repeat([0, 1], 20)
-    with refuses(ValueError, "C_grid"):
-        linear_probe(Z, y, Z, y, C_grid=[-1.0])
+    for grid in ([-1.0], [], "all", [None]):
+        with refuses(ValueError, "C_grid", "positive numbers"):
+            linear_probe(Z, y, Z, y, C_grid=grid)
     with refuses(ValueError, "k_grid"):
         knn_probe(Z, y, Z, y, k_grid=[0])
     with refuses(ValueError, "metric"):

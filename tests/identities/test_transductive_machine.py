@@ -93,6 +93,7 @@ def test_wrong_input_is_named(task):
         (lambda: TransductiveRidge().fit(Phi, Y, free[:, :2]), "(60, 2)"),
         (lambda: TransductiveRidge().fit(Phi, Y, np.full((2, 4), np.nan)), "finite"),
         (lambda: TransductiveRidge(betas=(-1.0,)).fit(Phi, Y, free), "betas"),
+        (lambda: TransductiveRidge(betas="small").fit(Phi, Y, free), "betas"),
         (lambda: TransductiveRidge().predict(Phi), "predict"),
     ):
         with refuses(ValueError, message):

@@ -344,9 +344,11 @@ class KernelAutoencoder(
         decoder, found = self._solved(), self._decoded(self.transform(X)).cpu().numpy()
         spread, errors = wanted - decoder.mean.cpu().numpy(), wanted - found
         rounding = np.finfo(float).eps * np.abs(wanted).max()
-        if np.abs(spread).max() <= rounding:
+        largest = np.abs(spread).max()
+        if largest <= rounding:
             return float(np.abs(errors).max() <= rounding)
-        return float(1 - (np.linalg.norm(errors) / np.linalg.norm(spread)) ** 2)
+        # Divided first, because squares of numbers below 1e-160 vanish.
+        return float(1 - (np.linalg.norm(errors / largest) / np.linalg.norm(spread / largest)) ** 2)
 
     def _encoder(self) -> Encoder:
         return Encoder(self.space_, self._bottleneck.coefficients)

@@ -27,6 +27,7 @@ from krepes.evaluation.budget import Budget, as_budget
 from krepes.evaluation.probe_inputs import check_inputs, draw_stratified, few_threads, validation_splits
 from krepes.evaluation.probe_result import FittedClassifier, ProbeResult
 from krepes.regression.logistic import logistic_path
+from krepes.regression.ridge import checked_alphas
 from krepes.regression.squared_hinge import svm_path
 
 Weights = tuple[np.ndarray, np.ndarray]  # (K, d), and intercepts (K,)
@@ -119,8 +120,7 @@ def linear_probe(
     """
     data = check_inputs(Z_train, y_train, Z_test, y_test)
     check_choice("classifier", classifier, PATHS)
-    if len(C_grid) == 0 or not all(np.isfinite(C) and C > 0 for C in C_grid):
-        raise ValueError(f"C_grid={C_grid!r}: expected one or more positive numbers.")
+    checked_alphas(C_grid, "C_grid")
     check_share("validation", validation, " of the labels")
     path, generator = PATHS[classifier], generator_of(random_state)
     mean, scale = centre_and_scale(data.Z_train)

@@ -122,12 +122,14 @@ def _targets(y: Any, n: int) -> np.ndarray:
     return y
 
 
-def checked_alphas(alphas: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Positive numbers, at least one."""
+def checked_alphas(
+    alphas: Sequence[float] | np.ndarray, name: str = "alphas", zero: bool = False
+) -> np.ndarray:
+    """Positive numbers, at least one; with `zero`, 0 is one too."""
     values = np.atleast_1d(np.asarray(alphas))
-    numeric = values.dtype.kind in "iuf" and values.size > 0
-    if not numeric or not np.isfinite(values).all() or not (values > 0).all():
-        raise ValueError(f"alphas={alphas!r:.80}: expected positive numbers.")
+    numeric = values.dtype.kind in "iuf" and values.size > 0 and np.isfinite(values).all()
+    if not numeric or not (values >= 0 if zero else values > 0).all():
+        raise ValueError(f"{name}={alphas!r:.80}: expected {'numbers >= 0' if zero else 'positive numbers'}.")
     return values.astype(np.float64)
 
 

@@ -35,7 +35,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from krepes.base.blocks import row_blocks
 from krepes.base.validation import SQUARES, as_matrix, check_squares
-from krepes.regression.ridge import ALPHAS, LeaveOneOutRidge, weighted_sum
+from krepes.regression.ridge import ALPHAS, LeaveOneOutRidge, checked_alphas, weighted_sum
 
 BETAS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 BLOCK_NUMBERS = 2**24  # of guesses without a row, at once
@@ -84,9 +84,7 @@ class TransductiveRidge(BaseEstimator):
 
     def fit(self, X: Any, Y: Any, X_unlabelled: Any) -> TransductiveRidge:
         """Fit labelled features (n, r), one-hot targets (n, c) and unlabelled features (n', r)."""
-        betas = np.atleast_1d(np.asarray(self.betas, dtype=np.float64))
-        if not (betas.size and np.isfinite(betas).all() and (betas >= 0).all()):
-            raise ValueError(f"betas={self.betas!r}: expected numbers >= 0.")
+        betas = checked_alphas(self.betas, "betas", zero=True)
         X, Y, free = (
             as_matrix(part, name).astype(np.float64)
             for part, name in ((X, "X"), (Y, "Y"), (X_unlabelled, "X_unlabelled"))
