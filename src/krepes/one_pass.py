@@ -533,7 +533,8 @@ class OnePassEstimator(BaseEstimator, ABC, Generic[T, R]):
     ) -> torch.nn.Module:
         """One output of the fitted model as a `torch.nn.Module`, whose gradients flow into its input.
 
-        Rows are a tensor as `fit` had them; rows of a table are encoded (`model.input_space_.encoder.transform(X)`).
+        Rows are a tensor as `fit` had them: pixels from 0 to 255 where the model was fitted on integers, which the
+        module cannot check. Rows of a table are encoded (`model.input_space_.encoder.transform(X)`).
         `output` is "embedding", "prediction", "deviation", "probabilities", "score" or "reconstruction", as far as the
         model has it; `dtype` is "float32" or "float64", by default as the model computes. `decoder` starts from the
         representation of a `KernelAutoencoder`.

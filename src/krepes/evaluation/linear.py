@@ -196,6 +196,8 @@ def _choose_C(
         if grid[-1] > C and not budget.allows(longest):
             if worse == 0:  # it may still have grown: a verdict would rest on a C that is far too small
                 best_C, best, start = _usual_C(grid), float("nan"), None
-            notes.append(f"the search for C ended at {C:g}, to keep the budget; C={best_C:g} was taken")
+            notes.append(
+                f"to keep the budget, values of C above {C:g} were not tried; C={best_C:g} was taken"
+            )
             break
     return best_C, best, notes, start

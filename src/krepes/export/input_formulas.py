@@ -119,7 +119,8 @@ def encoded_column(column: Column, program: Program, rare: RareValues) -> Operan
 def _(column: Text, program: Program, rare: RareValues) -> Operand:
     raise ExportError(
         f"Column {column.name!r} is running text, whose groups of characters are hashed: this cannot be written in a "
-        f"file. Fit again without it, TableEncoder(exclude=[{column.name!r}]), or serve the model with krepes."
+        f"file. Fit again without it (TableEncoder(exclude=[{column.name!r}]), or `--exclude`), or serve the model "
+        "with krepes."
     )
 
 

@@ -50,7 +50,10 @@ class NetworkComparison:
 
     def plot(self) -> Figure:
         """The map as a figure: layers of the first network below one another, of the second side by side."""
-        return plot_alignment(self.values, self.first_layers, self.second_layers)
+        figure = plot_alignment(self.values, self.first_layers, self.second_layers)
+        figure.axes[0].set_ylabel("layers of the first network")
+        figure.axes[0].set_xlabel("layers of the second network")
+        return figure
 
     def __str__(self) -> str:
         at = {name: j for j, name in enumerate(self.second_layers)}

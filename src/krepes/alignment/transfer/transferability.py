@@ -169,7 +169,10 @@ class Transferability:
             notes.append(f"Rows left out cannot tell these apart: {', '.join(self.level)}.")
         if "sketch" in methods:
             which = "Sketched" if mixed else "All are sketched:"
-            notes.append(f"{which} CKA, z and p are estimates; p comes from permuted labels.")
+            notes.append(
+                f"{which} CKA, z and p are estimates; p comes from permuted labels. LogME and H-score need second "
+                "moments, which a sketch does not keep."
+            )
         if "log_cka" in self.score_names and (self.cka <= 0).any():
             notes.append(f"{NEGATIVE}: CKA is not above zero, and has no logarithm; it counts as the lowest.")
         if np.isnan(self.cka).any():
