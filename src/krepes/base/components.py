@@ -148,7 +148,8 @@ class External:
     def __call__(self, *_: object) -> NoReturn:
         raise ValueError(
             f"This model needs {self.description}, which its file cannot hold. Give a kernel with krepes.load(path, "
-            "kernel=...), a loss with model.set_params(loss=...). Views are needed to add rows only: fit again for that."
+            "kernel=...), a loss with model.set_params(loss=...). Views are needed to add rows only: fit again for "
+            "that."
         )
 
     def __fspath__(self) -> NoReturn:
