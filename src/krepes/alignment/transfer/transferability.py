@@ -8,7 +8,7 @@ Each model's features pass once; what is kept (`TransferStatistics`) gives
     H-score                              [bao; ibrahim]       spread of class means in units of the covariance
     LEEP                                 [leep]               if a source classifier's probabilities are given
 
-The accuracy ranks, because it ranked best where all were compared with probes (docs/alignment.md). The others answer
+The accuracy ranks, because of all it agreed best with probes that had 500 labels (docs/alignment.md). The others answer
 other questions: CKA has a null distribution; LogME and H-score see correlated features and depend on the number of rows
 and features. Cost per model: one pass, O(n d^2) to O(n d).
 """
