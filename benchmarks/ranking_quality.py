@@ -2,9 +2,10 @@
 
     python benchmarks/ranking_quality.py WEIGHTS [--cache FOLDER]
 
-Feature sets are the blocks of two pretrained networks, and noise; data sets CIFAR-10, MNIST and scenes. Scores see 100
-or 500 labelled images, three draws; the probe is ridge regression on standardised features, tested on up to 2000 others.
-Printed: Spearman's correlation over feature sets, and accuracy lost by taking the first, means over data sets and draws.
+Feature sets are the blocks of two pretrained networks, and noise; data sets CIFAR-10, MNIST and scenes. Scores see
+100 or 500 labelled images, three draws; the probe is ridge regression on standardised features, tested on up to 2000
+others. Printed: Spearman's correlation over feature sets, and accuracy lost by taking the first, means over data sets
+and draws.
 """
 
 from __future__ import annotations
@@ -71,7 +72,10 @@ def main() -> None:
     figures = {}
     for (n, name), values in results.items():
         correlation, lost = np.mean(values, axis=0)
-        figures[f"{name}, {n} labels"] = {"correlation": round(float(correlation), 3), "points lost": round(float(lost), 2)}
+        figures[f"{name}, {n} labels"] = {
+            "correlation": round(float(correlation), 3),
+            "points lost": round(float(lost), 2),
+        }
         print(f"{name:14} {n} labels: {figures[f'{name}, {n} labels']}")
     record("ranking_quality", figures)
 
