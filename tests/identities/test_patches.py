@@ -63,7 +63,7 @@ def naive_kernel(left: dict, right: dict, height: int, width: int, cells: int, b
 def test_the_kernel_is_the_mean_over_all_pairs_of_patches():
     """With every patch in the dictionary, nothing is approximated."""
     X = pictures(3, (7, 8, 2))
-    kernel = Patches(10_000, side=3, cells=2, bandwidth=1.5, standardize=False, precision="double")
+    kernel = Patches(8192, side=3, cells=2, bandwidth=1.5, standardize=False, precision="double")
     kernel = kernel.fitted(X)
     layer = kernel.layers_[0]
     assert len(layer.dictionary_) == 3 * 7 * 8

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.base import clone
+from sklearn.metrics import make_scorer, r2_score
 from sklearn.metrics.pairwise import linear_kernel
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
@@ -34,10 +35,13 @@ def test_weights_are_routed_through_a_pipeline_and_a_search():
     weight = (np.arange(60) % 3 > 0).astype(float)
     with sklearn.config_context(enable_metadata_routing=True):
         machine = KernelRidgeRegressor(**FAST, penalty=0.1).set_fit_request(sample_weight=True)
-        machine.set_score_request(sample_weight=True)
+        unweighted = make_scorer(r2_score).set_score_request(sample_weight=False)
         scaler = StandardScaler().set_fit_request(sample_weight=False)
         search = GridSearchCV(
-            make_pipeline(scaler, machine), {"kernelridgeregressor__penalty": [0.1, 1.0]}, cv=2
+            make_pipeline(scaler, machine),
+            {"kernelridgeregressor__penalty": [0.1, 1.0]},
+            scoring=unweighted,
+            cv=2,
         )
         weighed = search.fit(X, Y, sample_weight=weight).best_estimator_
         plain = make_pipeline(StandardScaler(), KernelRidgeRegressor(**FAST)).set_params(

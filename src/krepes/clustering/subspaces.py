@@ -51,7 +51,10 @@ def subspace_of(X: np.ndarray) -> Subspace:
     size = np.abs(centred).max(initial=0.0)
     if not size > 0:
         return Subspace(mean, np.zeros((X.shape[1], 0)), 0.0)
-    _, s, Vt = np.linalg.svd(centred / size, full_matrices=False)
+    unit = np.ldexp(
+        centred, -np.frexp(size)[1]
+    )  # a power of two, because numpy 1 divides tiny numbers by infinity
+    _, s, Vt = np.linalg.svd(unit, full_matrices=False)
     s = s[: len(X) - 1] if len(X) <= X.shape[1] else s  # the mean takes one of them
     sides = sorted((len(X) - 1, X.shape[1]))
     b, rank = sides[0] / sides[1], int((s > 1e-9 * s[0]).sum())
