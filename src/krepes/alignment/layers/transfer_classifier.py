@@ -271,10 +271,9 @@ class LayerTransferClassifier(ClassifierMixin, BaseEstimator):
         kernels = candidate_kernels(self.kernel, rows.numpy(), self.lengthscale_factors, generator)
         if (
             len(Z) <= self.n_landmarks and len(kernels) > 1
-        ):  # every row is a landmark: no need to choose them each time
-            kernels = [
-                best_kernel(coordinates(Z) if self.kernel == "auto" else Z, Y, kernels, self.alphas)[0]
-            ]
+        ):  # landmarks can hold every row: the matrix is exact
+            seen = coordinates(Z) if self.kernel == "auto" else Z
+            kernels = [best_kernel(seen, Y, kernels, self.alphas)[0]]
         rule = as_landmark_rule(self.landmarks)
         # Sums of rows are for layers only, where the kernel is linear.
         rule = PivotedCholesky() if isinstance(rule, str) else rule

@@ -25,7 +25,8 @@ def export(
         Path | None, options.option("Rows of the fit, to list rare values of categories.", metavar="DATA")
     ] = None,
     confidence: Annotated[
-        float | None, options.option("Add intervals, or sets of classes, that hold the target so often.")
+        float | None,
+        options.option("Add intervals, or sets of classes, that hold the target in this share of rows."),
     ] = None,
     overwrite: options.Force = False,
 ) -> dict[str, Any]:
