@@ -44,7 +44,8 @@ def overflows(chosen: Kernel, X: Any) -> bool:
         largest = np.abs(np.asarray(X, dtype=np.float64)).max(initial=0.0)
     except (TypeError, ValueError, RuntimeError):
         return True
-    return not isinstance(chosen, BOUNDED) and not largest < 1e30
+    limit = 1e18 if isinstance(X, torch.Tensor) and X.dtype == torch.float32 else 1e30
+    return not isinstance(chosen, BOUNDED) and not largest < limit
 
 
 @target(*KERNELS, weight=4)

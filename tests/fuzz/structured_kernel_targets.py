@@ -254,5 +254,7 @@ def precomputed_rows(draw: Draw) -> Any:
         else X
     )
     overflowing = isinstance(rows, np.ndarray) and rows.dtype.kind == "f" and not np.isfinite(rows).all()
+    # kernels of tensors do not look for infinite numbers, because models have done so
+    overflowing |= isinstance(rows, torch.Tensor) and not bool(torch.isfinite(rows).all())
     found = values(Precomputed(), rows, rows)
     return None if overflowing else found
