@@ -17,6 +17,7 @@ from krepes.kernels import (
     Matern,
     Polynomial,
     Product,
+    Reweighted,
     Scaled,
     Sigmoid,
     Sum,
@@ -133,3 +134,8 @@ def test_rows_whose_squares_overflow_are_unlike_all_others(name, far):
     kernel = as_kernel(name).set_params(lengthscale=1.0)
     rows = far * torch.tensor([[1, -1, 1], [0, 1, 0]], dtype=torch.float64)
     assert not kernel(rows, torch.eye(3, dtype=torch.float64)).any()
+
+
+def test_an_empty_metric_is_refused():
+    with refuses(ValueError, "M", "weights"):
+        Reweighted(Gaussian(1.0), np.empty((0, 0)))(np.ones((2, 3)), np.ones((2, 3)))

@@ -589,6 +589,15 @@ def _fewer_rows(tensors: dict) -> None:
         tensors[f"{stem}.starts"] -= (tensors[f"{stem}.starts"] > last).long()
 
 
+def _left_rows_backwards(tensors: dict) -> None:
+    """Errors of rows left out are looked up by row, which needs their order."""
+    for order in of_cells(tensors, ".order"):
+        rows = torch.arange(4).flip(0)
+        errors = torch.zeros(4, tensors[order.removesuffix(".order") + ".A"].shape[1], dtype=torch.float64)
+        tensors[order.removesuffix(".order") + ".left_rows"] = rows.contiguous()
+        tensors[order.removesuffix(".order") + ".left_errors"] = errors
+
+
 def _narrow(tensors: dict) -> None:
     for name in of_cells(tensors, ".directions"):
         tensors[name] = tensors[name][:, :2].contiguous()
@@ -609,6 +618,7 @@ FORGED_CELLS = {
     "intercepts that are no numbers": lambda tensors: _put_nan(tensors, ".b"),
     "splits that are no numbers": _no_splits_left,
     "splits of other columns": _narrow,
+    "left-out rows that are not in order": _left_rows_backwards,
 }
 
 

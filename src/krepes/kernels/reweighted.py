@@ -107,6 +107,7 @@ class Reweighted(VectorKernel, CoordinateProduct):
         square = M.ndim == 2 and M.shape[0] == M.shape[1]
         if (
             not (M.ndim == 1 or square)
+            or not len(M)
             or not torch.isfinite(M).all()
             or (square and not torch.allclose(M, M.mT))
         ):

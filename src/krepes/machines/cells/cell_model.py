@@ -69,6 +69,8 @@ class SolvedPartition:
         right = len(edges) == cells + 1 == len(self.b) + 1 and edges == sorted(edges) and edges[-1] == n
         if not right or edges[0] != 0 or not torch.equal(self.order.sort().values, torch.arange(n)):
             raise ValueError("The file is damaged: its cells do not divide its rows.")
+        if (self.left_rows.diff() < 0).any():
+            raise ValueError("The file is damaged: the rows that its cells left out are not in order.")
 
     def places(self, cell: int) -> Tensor:
         """Of the rows of a cell."""
