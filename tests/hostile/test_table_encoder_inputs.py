@@ -179,3 +179,10 @@ def test_spaces_around_levels_are_seen_through_in_later_rows():
     np.testing.assert_array_equal(
         encoder.transform({"city": ["  Bonn"]}), encoder.transform({"city": ["Bonn"]})
     )
+
+
+def test_values_beyond_the_precision_are_named():
+    """They were encoded as infinite numbers."""
+    encoder = TableEncoder().fit(np.array([[0.1]]))
+    with np.errstate(over="ignore"), refuses(ValueError, "too large", "float32"):
+        encoder.transform(np.array([[3.45584192064786e152]]))

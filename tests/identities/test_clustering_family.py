@@ -10,6 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import kneighbors_graph
 
 import krepes
+import krepes.clustering.affinity as affinity
 import krepes.clustering.search as search
 from krepes.clustering import Neighbours, SelfTuning, SubspaceClustering, clustering_error, plot_selection
 from krepes.clustering.counting import Count, count_clusters, modularity
@@ -313,3 +314,17 @@ def test_the_error_is_the_best_of_all_matchings():
     assert clustering_error(y, (y + 1) % 4) == 0
     with refuses(ValueError, "50", "49"):
         clustering_error(y, labels[:49])
+
+
+def test_eigenpairs_are_found_where_some_alone_are_not(monkeypatch):
+    """LAPACK gives up on a few eigenvalues that are close together, and finds all of them."""
+    N = np.diag([0.2, 1.0, 0.5, 1.0])
+    expected = affinity._dense(N, 2)[0]
+
+    def gives_up(*_, **__):
+        raise np.linalg.LinAlgError("Internal Error.")
+
+    monkeypatch.setattr(affinity.scipy.linalg, "eigh", gives_up)
+    values, vectors = affinity._dense(N, 2)
+    np.testing.assert_allclose(values, expected)
+    np.testing.assert_allclose(N @ vectors, vectors * values, atol=1e-12)

@@ -154,7 +154,10 @@ def leading_eigenpairs(
 def _dense(N: Affinity, count: int) -> tuple[np.ndarray, np.ndarray]:
     N = N if isinstance(N, np.ndarray) else N.toarray()
     n = len(N)
-    values, vectors = scipy.linalg.eigh(N, subset_by_index=[n - count, n - 1])
+    try:
+        values, vectors = scipy.linalg.eigh(N, subset_by_index=[n - count, n - 1])
+    except scipy.linalg.LinAlgError:  # some of the eigenvalues alone may be too close together
+        values, vectors = (part[..., n - count :] for part in np.linalg.eigh(N))
     return values[::-1], vectors[:, ::-1]
 
 

@@ -266,6 +266,11 @@ class TableEncoder(TransformerMixin, Component):
                     f"such as {such}. Convert the column, or fit again."
                 )
             column.encode(cells, out[:, part])
+            if not np.isfinite(out[:, part]).all():
+                raise ValueError(
+                    f"Column {column.name!r} has values that are too large for {out.dtype} in the units of the rows "
+                    "that the encoder was fitted on. Correct them, or fit again with dtype='float64'."
+                )
 
     def inverse_transform(self, X: Any) -> np.ndarray | pa.Table:
         """Columns from encoded rows (n, n_features_out_), which need not be exact encodings.
